@@ -1,0 +1,210 @@
+"""From a request body to a Question: what is asked, inside which scope, under which key.
+
+The table of fields stands here. A field that it does not know is part of the key, so tomorrow's vLLM parameter makes a
+miss and never a wrong hit. Pure: the secret and the caller's tenant are arguments.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from cache import fingerprint
+from cache.policy import EXACT_ONLY, Controls
+from cache.question import Kind, Question, Scope, Trait
+from cache.traits import traits_of
+
+
+class Field(StrEnum):
+    """What a request field can do to the answer."""
+
+    ANSWER = "answer"  # changes the words: keyed. Every unknown field is one
+    LIMIT = "limit"  # cuts the answer: checked against its length
+    TRANSPORT = "transport"  # changes only how the answer travels
+    IDENTITY = "identity"  # says who asks
+
+
+FIELDS: dict[str, Field] = {
+    "max_tokens": Field.LIMIT,
+    "max_completion_tokens": Field.LIMIT,
+    "stream": Field.TRANSPORT,
+    "stream_options": Field.TRANSPORT,
+    "priority": Field.TRANSPORT,
+    "service_tier": Field.TRANSPORT,
+    "store": Field.TRANSPORT,
+    "request_id": Field.TRANSPORT,
+    "user": Field.IDENTITY,
+    "safety_identifier": Field.IDENTITY,
+    "session_id": Field.IDENTITY,
+    "metadata": Field.IDENTITY,
+    "prompt_cache_key": Field.IDENTITY,
+    "prompt_cache_retention": Field.IDENTITY,
+    "conversation": Field.IDENTITY,
+    "previous_response_id": Field.IDENTITY,
+    "cache": Field.TRANSPORT,  # our own controls, removed before vLLM sees the body
+}
+
+_HOLE = ["\x00the question"]  # stands in the scope where the question's text was
+_WITH_HOLE = b"?"  # begins such a scope's place, so that nobody who sends the hole itself gets into it
+# Characters. No embedder of ours sees more, and reading the words of 8 MB kept the event loop for 8 s (GIE#2928).
+_LONGEST_COMPARED = 4_000
+_STRUCTURE = ("response_format", "structured_outputs", "guided_json", "guided_regex", "guided_choice",
+              "guided_grammar", "guided_decoding_backend")  # fmt: skip
+_COUNTS = ("n", "best_of")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks. tenant: the name under which answers are shared.  session: digest of a strong session id, or None."""
+
+    tenant: str
+    session: str | None = None
+
+
+@dataclass(slots=True)
+class _Found:
+    """The question's text inside a chat, and the conversation with a hole where it was.
+
+    said: what tells the question's traits; the same text, or all the caller's words where no text can be compared.
+    earlier: the caller's other words."""
+
+    text: str | None
+    rest: Any
+    traits: set[Trait]
+    said: str
+    earlier: list[str]
+
+
+def ask(
+    kind: Kind, body: Mapping[str, Any], caller: Caller, controls: Controls, secret: bytes, revision: str = ""
+) -> Question:
+    """Read one request body. revision: what stands behind the model's name now, such as the path of its weights.
+
+    A body that this code does not understand (a missing or odd `messages`) still gets an exact key: the worker will
+    say what is wrong with it, and errors are never stored."""
+    answer_fields = {
+        name: value for name, value in body.items()
+        if value is not None and FIELDS.get(name, Field.ANSWER) is Field.ANSWER
+    }  # fmt: skip
+    place = fingerprint.canonical([caller.tenant, kind.value, controls.namespace, controls.sources, revision])
+    key, proof = fingerprint.exact(place, fingerprint.canonical(answer_fields), secret)
+    found = _find(kind, body, controls)
+    traits = found.traits | _traits_of_fields(answer_fields)
+    if found.said.strip():
+        traits |= traits_of(found.said, found.earlier)
+    if found.text is None or not found.text.strip():
+        traits.add(Trait.NO_TEXT)
+    elif len(found.text) > _LONGEST_COMPARED:
+        traits.add(Trait.LONG_TEXT)
+    if _wants_the_same_every_time(body):
+        traits.discard(Trait.CREATIVE)
+    comparable = None if traits & EXACT_ONLY else found.text
+    name = "messages" if kind is Kind.CHAT else "prompt"
+    scope_place = place if found.text is None else _WITH_HOLE + place
+    _, scope_key = fingerprint.exact(scope_place, fingerprint.canonical({**answer_fields, name: found.rest}), secret)
+    model = body.get("model")
+    return Question(
+        kind=kind,
+        scope=Scope(caller.tenant, model if isinstance(model, str) else "", scope_key),
+        text=comparable,
+        key=key,
+        proof=proof,
+        wording=fingerprint.wording(comparable) if comparable is not None else None,
+        traits=frozenset(traits),
+        limit=_limit(body),
+        session=caller.session,
+    )
+
+
+def _find(kind: Kind, body: Mapping[str, Any], controls: Controls) -> _Found:
+    if kind is Kind.COMPLETION:  # a raw prompt is no question: one more space may change how it goes on
+        prompt = body.get("prompt")
+        return _Found(None, prompt, set(), prompt if isinstance(prompt, str) else "", [])
+    messages = body.get("messages")
+    if not isinstance(messages, list) or not messages or not all(isinstance(turn, dict) for turn in messages):
+        return _Found(None, messages, set(), "", [])
+    traits: set[Trait] = set()
+    for turn in messages:
+        content = turn.get("content")
+        if isinstance(content, list) and any(_part_text(part) is None for part in content):
+            traits.add(Trait.NOT_TEXT)
+        if turn.get("audio") is not None:
+            traits.add(Trait.NOT_TEXT)
+        if turn.get("role") in ("tool", "function") or turn.get("tool_calls"):
+            traits.add(Trait.TOOL_RESULTS)
+    last = messages[-1]
+    words = [_texts(turn.get("content")) for turn in messages if turn.get("role") == "user"]
+    latest = words.pop() if words else []
+    earlier = [text for texts in words for text in texts]
+    if last.get("role") != "user":
+        return _Found(None, messages, traits, "\n".join(latest), earlier)
+    text, hole = _split(last.get("content"), controls.question)
+    if text is None:
+        return _Found(None, [*messages[:-1], {**last, "content": hole}], traits, "\n".join(latest), earlier)
+    return _Found(text, [*messages[:-1], {**last, "content": hole}], traits, text, [*earlier, *latest[:-1]])
+
+
+def _part_text(part: object) -> str | None:
+    if isinstance(part, dict) and part.get("type") == "text" and isinstance(part.get("text"), str):
+        return str(part["text"])
+    return None
+
+
+def _texts(content: object) -> Sequence[str]:
+    if isinstance(content, str):
+        return [content]
+    if isinstance(content, list):
+        return [text for part in content if (text := _part_text(part)) is not None]
+    return []
+
+
+def _split(content: object, marked: str | None) -> tuple[str | None, Any]:
+    """The question's text, and the content with a hole in its place. With several text parts the last one is the
+    question; with a marked question everything around it joins the scope by content."""
+    if isinstance(content, str):
+        text, rest = _cut(content, marked)
+        return text, [*_HOLE, rest] if rest else _HOLE
+    texts = _texts(content)
+    if not isinstance(content, list) or len(texts) != len(content) or not texts:
+        return None, content
+    text, rest = _cut(texts[-1], marked)
+    return text, [*content[:-1], {**content[-1], "text": [*_HOLE, rest]}]
+
+
+def _cut(text: str, marked: str | None) -> tuple[str | None, Any]:
+    if marked is None:
+        return text, None
+    if text.count(marked) != 1:  # not there, or ambiguous: nothing is compared but bytes
+        return None, text
+    before, _, after = text.partition(marked)
+    return marked, [before, after]
+
+
+def _traits_of_fields(fields: Mapping[str, Any]) -> set[Trait]:
+    traits: set[Trait] = set()
+    if fields.get("tools") or fields.get("functions"):
+        traits.add(Trait.TOOLS)
+    if fields.get("logprobs") or fields.get("top_logprobs") or fields.get("prompt_logprobs"):
+        traits.add(Trait.LOGPROBS)
+    if any(fields.get(name, 1) != 1 for name in _COUNTS):
+        traits.add(Trait.SEVERAL_CHOICES)
+    form = fields.get("response_format")
+    plain = form is None or (isinstance(form, dict) and form.get("type") == "text")
+    if not plain or any(name in fields for name in _STRUCTURE if name != "response_format"):
+        traits.add(Trait.STRUCTURED)
+    modalities = fields.get("modalities")
+    if fields.get("audio") is not None or (modalities is not None and modalities != ["text"]):
+        traits.add(Trait.NOT_TEXT)
+    return traits
+
+
+def _wants_the_same_every_time(body: Mapping[str, Any]) -> bool:
+    return body.get("temperature") == 0 or body.get("seed") is not None
+
+
+def _limit(body: Mapping[str, Any]) -> int | None:
+    """The smaller of the two limits. An odd value counts as 0, which no stored answer fits: the worker will object."""
+    limits = [body[name] for name in ("max_tokens", "max_completion_tokens") if body.get(name) is not None]
+    if not limits:
+        return None
+    return min(limit if isinstance(limit, int) and not isinstance(limit, bool) else 0 for limit in limits)

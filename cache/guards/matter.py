@@ -1,0 +1,115 @@
+"""Guards over what a question is about: its language, its numbers and units, and the things it names."""
+
+from collections import Counter
+from collections.abc import Iterable
+from fractions import Fraction
+
+from cache.guards.difference import Difference, related
+from cache.guards.names import is_proper
+from cache.guards.reading import Reading
+from cache.guards.token import Kind, Token
+
+_SHORTEST_SLIP = 6  # letters; in a shorter name two letters in the wrong order easily make another name
+
+
+def language(a: Reading, b: Reading) -> str | None:
+    """Both must be in the same language, and in one the guards can read."""
+    if "other" in (a.language, b.language):
+        return "in a language the guards do not read"
+    if a.language != b.language and "und" not in (a.language, b.language):
+        return f"{a.language} against {b.language}"
+    return "one side is partly Chinese" if a.chinese != b.chinese else None
+
+
+def numbers(a: Reading, b: Reading) -> str | None:
+    """The same values with the same units in the same order. "One" and 一 may be said or not."""
+    if not a.numbers and not b.numbers:
+        return None
+    hard_a, hard_b = _hard(a.numbers), _hard(b.numbers)
+    if hard_a == hard_b:
+        return None
+    shown = f"{_listed(a.numbers)} against {_listed(b.numbers)}"
+    if Counter(hard_a) == Counter(hard_b):
+        return f"the same numbers in another order: {shown}"
+    if _values(a) == _values(b) and _says_units_of(a, b) and _says_units_of(b, a):
+        return None
+    return shown
+
+
+def _hard(tokens: Iterable[Token]) -> list[str]:
+    return [token.concept for token in tokens if not token.soft]
+
+
+def _values(reading: Reading) -> list[Fraction]:
+    return sorted(token.value or Fraction(0) for token in reading.numbers if not token.soft)
+
+
+def _says_units_of(a: Reading, b: Reading) -> bool:
+    """Whether b names every unit that a puts at a number, somewhere: "10 GB" and "10 of my gigabytes"."""
+    shared = set(_hard(b.numbers))
+    return all(not token.unit or token.concept in shared or token.unit in b.known for token in a.numbers)
+
+
+def _listed(tokens: Iterable[Token]) -> str:
+    return ", ".join(token.concept.strip() for token in tokens) or "no number"
+
+
+def units(a: Reading, b: Reading) -> str | None:
+    """The same units of measure and currencies; units of time only where both name one (monthly, yearly)."""
+    bound_a = a.units | {token.unit for token in a.numbers}
+    bound_b = b.units | {token.unit for token in b.numbers}
+    if a.units - bound_b or b.units - bound_a:
+        return f"{_set(a.units)} against {_set(b.units)}"
+    if a.spans and b.spans and a.spans != b.spans:
+        return f"{_set(a.spans)} against {_set(b.spans)}"
+    return None
+
+
+def _set(units_named: Iterable[str]) -> str:
+    return ", ".join(sorted(units_named)) or "no unit"
+
+
+def names(a: Reading, b: Reading) -> str | None:
+    """Whatever one side calls by name (a product, a place, a code, a quotation) the other must call too."""
+    for here, there in ((a, b), (b, a)):
+        for token in here.names:
+            if not _named_in(token, there):
+                return f"only one side names {token.low!r}"
+    return None
+
+
+def _named_in(token: Token, other: Reading) -> bool:
+    if token.keys & other.known or (len(token.low) > 2 and token.low in other.plain):
+        return True
+    if any(related(token, candidate) for candidate in other.content):
+        return True
+    return (
+        token.member is None
+        and len(token.low) >= _SHORTEST_SLIP
+        and any(candidate.member is None and _one_slip(token.low, candidate.low) for candidate in other.content)
+    )
+
+
+def _one_slip(a: str, b: str) -> bool:
+    """Whether two words differ by two neighbouring letters in the wrong order, a slip of the fingers."""
+    if len(a) != len(b) or a == b:
+        return False
+    odd = [index for index in range(len(a)) if a[index] != b[index]]
+    return len(odd) == 2 and odd[1] == odd[0] + 1 and a[odd[0]] == b[odd[1]] and a[odd[1]] == b[odd[0]]
+
+
+def kinds(a: Reading, b: Reading, between: Difference) -> str | None:
+    """Two different members of one kind: dog against cat, husband against wife, JSON against XML."""
+    for token in _members(between.only_a):
+        for other in _members(between.only_b):
+            if token[0] == other[0] and token[1] != other[1]:
+                return f"{token[2]} against {other[2]}: another {token[0].rstrip('!')}"
+    for kind, _, low in _members(between.only_a, Kind.NAME) + _members(between.only_b, Kind.NAME):
+        if is_proper(kind):
+            return f"only one side names {low!r}"
+    return None
+
+
+def _members(tokens: Iterable[Token], least: Kind = Kind.CONTENT) -> list[tuple[str, str, str]]:
+    """(kind, member, as written) of the tokens that belong to a kind."""
+    return [(*token.member, token.low) for token in tokens if token.member is not None and token.kind >= least]

@@ -1,0 +1,36 @@
+"""One word of a text, as the guards see it."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from fractions import Fraction
+
+
+class Kind(IntEnum):
+    """How much a word says. The order is from least to most."""
+
+    EMPTY = 0  # may come and go: articles, auxiliaries, "really", 的
+    FRAME = 1  # pronouns, prepositions, question words: the shape of the sentence
+    LIGHT = 2  # "get", "want", "make": a verb with little meaning of its own
+    CONTENT = 3
+    NAME = 4  # a proper name, a code, a quotation
+    NUMBER = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """low: as written, lower case.  concept: what it stands for; equal concepts are the same thing.
+    keys: every name under which the word lists may know it.  against: the keys that contradict it.
+    member: (kind, member) of `names.MEMBERS`, or None.  role: the preposition that governs it, or "".
+    value, unit: of a number.  soft: a number that may be left out."""
+
+    low: str
+    concept: str
+    kind: Kind
+    keys: frozenset[str]
+    against: frozenset[str] = frozenset()
+    member: tuple[str, str] | None = None
+    role: str = ""
+    value: Fraction | None = None
+    unit: str = ""
+    soft: bool = False
+    sentence: int = 0

@@ -1,0 +1,93 @@
+"""The cache's front: the one place that calls the constructors of its parts, in order, and closes them in reverse."""
+
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cache.embedder import open_embedder
+from cache.index.partitions import PartitionIndex
+from cache.index.snapshot import open_index, save
+from cache.policy import Rules
+from cache.protocols import Clock, Embedder, EntryStore
+from cache.store.memory import MemoryStore
+from cache.store.redis import RedisStore
+from cache.store.sqlite import SqliteStore
+from cache.tiered import TieredCache
+from cache.tiers.recent import RecentTier
+from cache.tiers.session import SessionTier
+from cache.tiers.similar import SimilarTier
+
+
+@dataclass(frozen=True, slots=True)
+class CacheSettings:
+    """What the cache needs to know; times in seconds.
+
+    state_dir: where store and index live; None keeps everything in memory.  redis_url: shared store instead.
+    fingerprint: of the secret that keys the digests; a store made under another one is refused."""
+
+    rules: Rules
+    fingerprint: str
+    state_dir: Path | None = None
+    redis_url: str | None = None
+    redis_prefix: str = "rejoinder"
+    capacity: int = 100_000
+    embedder: str = "default"
+    embed_deadline_s: float = 0.05
+    similarity_threshold: float | None = None
+    store_deadline_s: float = 0.05
+    session_idle_s: float = 3600.0
+    sessions: int = 10_000
+    sweep_s: float = 60.0
+
+
+@contextlib.asynccontextmanager
+async def open_cache(
+    settings: CacheSettings, *, clock: Clock = time.time, store: EntryStore | None = None,
+    embedder: Embedder | None = None,
+) -> AsyncIterator[TieredCache]:  # fmt: skip
+    """Open store, embedder and index, and the cache over them.
+
+    store, embedder: used instead of what the settings say (tests). Raises StateError with what to do about it."""
+    async with contextlib.AsyncExitStack() as stack:
+        kept = await stack.enter_async_context(store or _store(settings, clock))
+        model = embedder or open_embedder(settings.embedder, deadline_s=settings.embed_deadline_s)
+        similar = None
+        if model is not None:
+            model = await stack.enter_async_context(model)
+            similar = await stack.enter_async_context(_similar(settings, kept, model))
+        session = SessionTier(clock, sessions=settings.sessions, idle_s=settings.session_idle_s)
+        recent = RecentTier(kept, clock, window_s=settings.rules.recent_window_s, deadline_s=settings.store_deadline_s)
+        cache = TieredCache(kept, session, recent, similar, clock, sweep_s=settings.sweep_s)
+        yield await stack.enter_async_context(cache)
+
+
+def _store(settings: CacheSettings, clock: Clock) -> EntryStore:
+    if settings.redis_url is not None:
+        return RedisStore(
+            settings.redis_url, capacity=settings.capacity, clock=clock, prefix=settings.redis_prefix,
+            fingerprint=settings.fingerprint,
+        )  # fmt: skip
+    if settings.state_dir is None:
+        return MemoryStore(settings.capacity, clock)
+    return SqliteStore(
+        settings.state_dir / "entries.sqlite", capacity=settings.capacity, clock=clock, fingerprint=settings.fingerprint
+    )
+
+
+def _similar(settings: CacheSettings, store: EntryStore, embedder: Embedder) -> SimilarTier:
+    # A shared store has no snapshot: each replica's index would be another file, and Redis is the truth for all.
+    path = settings.state_dir / "index.snapshot" if settings.state_dir and not settings.redis_url else None
+
+    async def opened() -> PartitionIndex:
+        return await open_index(store, embedder.name, embedder.dim, path)
+
+    def saved(index: object, position: int) -> None:
+        if isinstance(index, PartitionIndex) and path is not None:
+            save(index, path, position=position, embedder=embedder.name)
+
+    return SimilarTier(
+        store, embedder, open_index=opened, empty_index=lambda: PartitionIndex(embedder.dim),
+        save_index=saved if path is not None else None, threshold=settings.similarity_threshold,
+    )  # fmt: skip

@@ -1,0 +1,200 @@
+"""How far may a question and its answer travel? Pure: facts in, a verdict with its reason out.
+
+Three decisions stand here: `judge` (before the lookup), `unacceptable` (may this stored entry serve this request?) and
+`inadmissible` (may this fresh answer be stored?). Unsure means no: a refused hit is only a slow answer.
+"""
+
+import re
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from cache.entry import Entry
+from cache.question import Question, Reach, Trait
+
+
+@dataclass(frozen=True, slots=True)
+class Controls:
+    """What the caller asked of the cache: RFC 9111 section 5.2.1 request directives, and our few extensions.
+
+    max_age_s, min_fresh_s: seconds.  ttl_s: life of what is stored, at most the configured one.
+    threshold: cosine in [0, 1], higher is stricter; it can tighten the embedder's own, never loosen it.
+    namespace: a partition inside the tenant.  question: which part of the last message is the question, the rest
+    joins the scope.  sources: (document id, version) pairs that the answer stands on; they join the scope."""
+
+    no_cache: bool = False
+    no_store: bool = False
+    only_if_cached: bool = False
+    max_age_s: float | None = None
+    min_fresh_s: float | None = None
+    ttl_s: float | None = None
+    threshold: float | None = None
+    namespace: str | None = None
+    question: str | None = None
+    sources: tuple[tuple[str, str], ...] = ()
+
+
+class Why(StrEnum):
+    """Why a question is not looked up, in the words of RFC 9211's `fwd` parameter."""
+
+    NOTHING = "miss"
+    BYPASS = "bypass"  # the cache was not asked, by its own rules
+    REQUEST = "request"  # the caller's Cache-Control forbade it
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The operator's part of the judgement. All times in seconds."""
+
+    ttl_s: float = 24 * 3600.0
+    time_bound_ttl_s: float = 60.0
+    recent_window_s: float = 24 * 3600.0
+    reach: Reach = Reach.SIMILAR
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How far to look, how far the answer may travel, how long it lives, and why."""
+
+    read: Reach
+    write: Reach
+    ttl_s: float
+    reason: str
+    why: Why = Why.NOTHING
+    controls: Controls = field(default_factory=Controls)
+
+    @property
+    def shareable(self) -> bool:
+        """Whether an equal question in the air may share this generation: never for no-cache or no-store."""
+        return self.why is not Why.REQUEST and self.write > Reach.NOWHERE
+
+
+_EXACT_ONLY = {
+    Trait.NOT_TEXT: "images, audio or files are compared byte for byte only",
+    Trait.LOGPROBS: "logprobs are compared byte for byte only",
+    Trait.SEVERAL_CHOICES: "several choices are compared byte for byte only",
+    Trait.TOOLS: "a request with tools is compared byte for byte only",
+    Trait.TOOL_RESULTS: "a tool's result in the conversation is compared byte for byte only",
+    Trait.STRUCTURED: "structured output is compared byte for byte only",
+    Trait.LONG_TEXT: "a text of this length is compared byte for byte only",
+    Trait.NO_TEXT: "there is no question text to compare, only bytes",
+}
+EXACT_ONLY = frozenset(_EXACT_ONLY)
+
+
+def judge(question: Question, controls: Controls, rules: Rules) -> Verdict:
+    """How far this question may be looked up and its answer stored."""
+    ttl_s = rules.ttl_s if controls.ttl_s is None else min(controls.ttl_s, rules.ttl_s)
+    write, reason = rules.reach, "shared inside its scope"
+    traits = question.traits
+    if Trait.TIME_BOUND in traits:  # whatever else it is, its moment passes
+        ttl_s = min(ttl_s, rules.time_bound_ttl_s)
+    if Trait.CREATIVE in traits:
+        write, reason = Reach.NOWHERE, "asks for something new each time"
+    elif Trait.PERSONAL in traits:
+        write, reason = Reach.SESSION, "personal: never leaves its session"
+    elif Trait.TIME_BOUND in traits:
+        write = min(write, Reach.RECENT)
+        reason = f"bound to a moment: kept {ttl_s:g} s, same words only"
+    elif question.text is None:
+        write = min(write, Reach.RECENT)
+        reason = next((_EXACT_ONLY[trait] for trait in _EXACT_ONLY if trait in traits), _EXACT_ONLY[Trait.NO_TEXT])
+    if write is Reach.SESSION and question.session is None:
+        write = Reach.NOWHERE
+        reason = f"{'personal' if Trait.PERSONAL in traits else 'kept to its session'}, and no session id to keep it in"
+    if ttl_s <= 0:
+        write, reason = Reach.NOWHERE, "its time to live is 0"
+    if controls.no_store:
+        return Verdict(Reach.NOWHERE, Reach.NOWHERE, 0.0, "the caller said no-store", Why.REQUEST, controls)
+    if controls.no_cache:
+        return Verdict(Reach.NOWHERE, write, ttl_s, "the caller said no-cache", Why.REQUEST, controls)
+    why = Why.BYPASS if write is Reach.NOWHERE else Why.NOTHING
+    return Verdict(write, write, ttl_s, reason, why, controls)
+
+
+def unacceptable(entry: Entry, question: Question, verdict: Verdict, now_s: float) -> str | None:
+    """Why this stored entry must not answer this question, whatever found it; None when it may.
+
+    The scope is checked again here, on the stored entry, so that no index can carry an answer across."""
+    controls = verdict.controls
+    if entry.scope != question.scope or entry.kind is not question.kind:
+        return "another scope"
+    if now_s >= entry.expires_s:
+        return "expired"
+    if controls.max_age_s is not None and now_s - entry.created_s > controls.max_age_s:
+        return f"older than max-age={controls.max_age_s:g}"
+    if controls.min_fresh_s is not None and entry.expires_s - now_s < controls.min_fresh_s:
+        return f"not fresh for another {controls.min_fresh_s:g} s"
+    if question.limit is not None:
+        if entry.answer.tokens is None:
+            return "its length in tokens is unknown and the caller set a limit"
+        if entry.answer.tokens > question.limit:
+            return f"{entry.answer.tokens} tokens, the caller accepts {question.limit}"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a worker answered, as far as admission cares. texts: one per choice. tool_calls: any choice calls a tool."""
+
+    status: int
+    finish_reasons: tuple[str | None, ...]
+    texts: tuple[str, ...]
+    tool_calls: bool = False
+    refusal: bool = False
+    complete: bool = True
+
+
+_APOLOGY = re.compile(
+    r"""^\W*(?:unfortunately,?\ |i['’]?m\ afraid\ (?:that\ )?)?(?:
+      (?:i['’]?m|i\ am|we['’]?re|we\ are)\ (?:very\ |so\ |really\ |terribly\ )?sorry\b
+    | sorry,?\ (?:but\ )?(?:i|we|there|something|an)\b
+    | (?:i|we)\ (?:deeply\ |sincerely\ )?apologi[sz]e\b | (?:my|our)\ apologies\b | apologies\b
+    | (?:i|we)(?:\ (?:can(?:no|['’])?t|could(?:\ not|n['’]t))|(?:\ am|['’]?m|\ are|['’]re)\ (?:not\ able|unable))
+      \ (?:to\ )?(?:help|assist|answer|do\ that|provide|process|complete|comply|fulfil|access|respond|find)\b
+    | (?:i|we)\ (?:do\ not|don['’]?t)\ have\ (?:access|the\ ability|any\ information|enough\ information)\b
+    | as\ an?\ (?:ai|large\ language\ model|language\ model|assistant)\b
+    | (?:an?\ )?(?:internal\ |unexpected\ |server\ |unknown\ ){0,3}(?:error|failure)\b.{0,40}\b(?:occurred|happened)\b
+    | something\ went\ wrong\b | (?:the\ )?(?:service|system|request)\ (?:is|was|has)\ (?:temporarily\ |currently\ )?
+      (?:unavailable|timed\ out|failed)\b | please\ try\ again\ later\b
+    | (?:我们?)?(?:感到)?(?:非常|十分|很|真的)?(?:抱歉|对不起|不好意思)
+    | 我(?:无法|不能|没法|没有办法)(?:直接|为您|为你)?(?:回答|提供|帮助|协助|处理|完成|满足|访问)
+    | (?:作为|身为)(?:一个|一名)?\s*(?:ai|人工智能|语言模型|大语言模型)
+    | (?:系统|服务器?|请求|网络)(?:错误|异常|繁忙|超时|失败|暂时不可用)
+    | 出(?:错|现错误)了?
+    )""",
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
+
+
+def sounds_like_an_apology(text: str) -> bool:
+    """An answer that opens by apologising, refusing or reporting a failure: right once perhaps, wrong to repeat."""
+    return _APOLOGY.match(text.lstrip()[:400]) is not None
+
+
+def inadmissible(outcome: Outcome) -> str | None:
+    """Why this fresh answer must not be stored; None when it may."""
+    if not 200 <= outcome.status < 300:
+        return f"status {outcome.status}"
+    if not outcome.complete:
+        return "the stream broke off"
+    if outcome.tool_calls:
+        return "it calls a tool"
+    if not outcome.finish_reasons:
+        return "no choice in it"
+    for finish in outcome.finish_reasons:
+        if finish != "stop":
+            return f"finish_reason {finish}"
+    if outcome.refusal:
+        return "the model refused"
+    if not all(text.strip() for text in outcome.texts):
+        return "empty"
+    if any(sounds_like_an_apology(text) for text in outcome.texts):
+        return "it apologises or reports a failure"
+    return None
+
+
+def flight_key(question: Question, verdict: Verdict) -> tuple[str, str, int | None, str]:
+    """Equal keys may share one generation. A question kept to its session shares with that session only.
+    The proof, not the fast key, tells questions apart; the limit is part of it because it cuts the answer."""
+    session = (question.session or "") if verdict.write is Reach.SESSION else ""
+    return question.scope.key, question.proof, question.limit, session

@@ -1,0 +1,75 @@
+"""What a request means to the cache: the question, and the scope inside which its answers may be shared.
+
+Lives here: the facts, and the table that says which request fields can change an answer.
+Must not live here: HTTP, I/O, judgement (that is `policy`).
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+
+
+class Reach(IntEnum):
+    """How far an answer may travel. Ordered: a reach includes every smaller one."""
+
+    NOWHERE = 0  # neither read nor stored
+    SESSION = 1  # this conversation only, in this process only
+    RECENT = 2  # same scope, same bytes or same wording
+    SIMILAR = 3  # same scope, same meaning
+
+
+class Trait(StrEnum):
+    """A property of a question that limits how far its answer may travel."""
+
+    PERSONAL = "personal"  # carries or asks about one person's data: SESSION at most
+    TIME_BOUND = "time-bound"  # now, today, latest: short life or none
+    NOT_TEXT = "not-text"  # images, audio, files: exact only
+    LOGPROBS = "logprobs"  # exact only
+    SEVERAL_CHOICES = "several-choices"  # n > 1 or best_of > 1: exact only
+    TOOLS = "tools"  # the model may call tools: exact only
+    TOOL_RESULTS = "tool-results"  # a turn carries a tool's result: exact only
+    STRUCTURED = "structured"  # response_format or guided decoding
+    NO_TEXT = "no-text"  # nothing to compare: exact only
+    LONG_TEXT = "long-text"  # longer than is compared: exact only
+    CREATIVE = "creative"  # asks for something new each time
+
+
+class Kind(StrEnum):
+    """The endpoint family a question came through; kinds never share answers."""
+
+    CHAT = "chat"
+    COMPLETION = "completion"
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """A hard partition: answers are shared inside a scope, never across.
+
+    tenant: keyed digest or configured name.  model: as the worker calls it.
+    key: 32 hex digits, keyed digest of (tenant, kind, model, and every field that can change the answer,
+    prior turns included, with the question's own text taken out)."""
+
+    tenant: str
+    model: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One request, read once.
+
+    text: what is compared by wording and by meaning (the last user turn); None = exact only.
+    key: 32 hex digits, xxh3-128 of the canonical bytes.  proof: 32 hex digits of a keyed SHA-256 over the same
+    bytes, compared before serving because xxh3 is fast but not collision-resistant.
+    wording: 32 hex digits, fingerprint of the text's words; None = nothing left to compare.
+    limit: most completion tokens the caller accepts; None = the model's default.
+    session: keyed digest of a *strong* session identity; None = no SESSION tier for this request."""
+
+    kind: Kind
+    scope: Scope
+    text: str | None
+    key: str
+    proof: str
+    wording: str | None
+    traits: frozenset[Trait]
+    limit: int | None
+    session: str | None

@@ -1,0 +1,191 @@
+"""What happens inside Redis: each change of the store is one Lua script, so it happens whole or not at all.
+
+Keys, all with one hash tag and so in one slot of a cluster, and all derived from `{prefix}`, the first key given:
+    :meta              hash: secret (fingerprint), epoch (random, new after a flush), seq (puts), n (feed records)
+    :e:<id>            hash: m (columns as JSON), b (body), v (vector); expires by itself
+    :k:<scope>:<key>   the id with this exact key; expires with it
+    :w:<scope>:<words> sorted set: the newest ids with this wording, by their time
+    :created :expires  sorted sets: every id, by time
+    :rows:<embedder>   sorted set: searchable ids, by seq;  :embedders names them
+    :feed              stream: n (contiguous, so that a gap shows), o (who wrote), a (id added), r (ids removed)
+
+m = [id, tenant, model, scope, key, kind, text, proof, wording, reach, tokens, prompt tokens, created, expires,
+embedder, scope digest]; an `expires` of null is never. Ids travel as text: Lua's numbers hold 53 bits only.
+"""
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Final
+
+SAME_WORDING: Final = 16  # ids remembered for one wording
+
+_PRELUDE = """
+local base = KEYS[1]
+local meta = base .. ':meta'
+local function given(value) return value and value ~= cjson.null end
+
+-- Is this our data? ARGV[1]: fingerprint, ARGV[2]: an epoch for an empty server, ARGV[3]: who writes.
+local function foreign()
+    local secret = redis.call('HGET', meta, 'secret')
+    if not secret then
+        redis.call('HSET', meta, 'secret', ARGV[1], 'epoch', ARGV[2])
+        return false
+    end
+    return secret ~= ARGV[1]
+end
+
+-- Forget one entry. Returns whether it was still counted.
+local function drop(id)
+    local held = redis.call('ZREM', base .. ':created', id)
+    redis.call('ZREM', base .. ':expires', id)
+    local found = redis.call('HGET', base .. ':e:' .. id, 'm')
+    if found then
+        local m = cjson.decode(found)
+        local key = base .. ':k:' .. m[16] .. ':' .. m[5]
+        if redis.call('GET', key) == id then redis.call('DEL', key) end
+        if given(m[9]) then redis.call('ZREM', base .. ':w:' .. m[16] .. ':' .. m[9], id) end
+        if given(m[15]) then redis.call('ZREM', base .. ':rows:' .. m[15], id) end
+        redis.call('DEL', base .. ':e:' .. id)
+    else
+        for _, embedder in ipairs(redis.call('SMEMBERS', base .. ':embedders')) do
+            redis.call('ZREM', base .. ':rows:' .. embedder, id)
+        end
+    end
+    return held == 1
+end
+
+local function tell(limit, added, removed)
+    if added == '' and #removed == 0 then return end
+    local n = redis.call('HINCRBY', meta, 'n', 1)
+    redis.call('XADD', base .. ':feed', 'MAXLEN', '~', limit, '*',
+        'n', n, 'o', ARGV[3], 'a', added, 'r', table.concat(removed, ' '))
+end
+"""
+
+_ADMIT = """
+for i = 4, #ARGV do
+    if redis.call('HGET', meta, 'secret') == ARGV[i] then redis.call('HSET', meta, 'secret', ARGV[1]) end
+end
+if foreign() then return redis.error_reply('FOREIGN another secret') end
+local last = redis.call('XREVRANGE', base .. ':feed', '+', '-', 'COUNT', 1)
+return {redis.call('HGET', meta, 'epoch'), redis.call('HGET', meta, 'n') or '0', last[1] and last[1][1] or '0-0'}
+"""
+
+_PUT = """
+if foreign() then return redis.error_reply('FOREIGN another secret') end
+local feed, capacity, id = ARGV[4], tonumber(ARGV[5]), ARGV[6]
+local m = cjson.decode(ARGV[7])
+local body, vector, ttl = ARGV[8], ARGV[9], ARGV[10]
+local entry = base .. ':e:' .. id
+local key = base .. ':k:' .. m[16] .. ':' .. m[5]
+local gone = {}
+-- First of all a command that a server without memory refuses: refused later, half of the change would have happened.
+local seq = redis.call('HINCRBY', meta, 'seq', 1)
+local old = redis.call('GET', key)
+if old and old ~= id and drop(old) then gone[#gone + 1] = old end
+drop(id)
+local excess = redis.call('ZCARD', base .. ':created') + 1 - capacity
+if excess > 0 then
+    for _, oldest in ipairs(redis.call('ZRANGE', base .. ':created', 0, math.min(excess, 1000) - 1)) do
+        if drop(oldest) then gone[#gone + 1] = oldest end
+    end
+end
+redis.call('HSET', entry, 'm', ARGV[7], 'b', body)
+redis.call('SET', key, id)
+redis.call('ZADD', base .. ':created', m[13], id)
+redis.call('ZADD', base .. ':expires', given(m[14]) and m[14] or '+inf', id)
+if ttl ~= '' then
+    redis.call('PEXPIRE', entry, ttl)
+    redis.call('PEXPIRE', key, ttl)
+end
+local added = ''
+if given(m[15]) then
+    redis.call('HSET', entry, 'v', vector)
+    redis.call('ZADD', base .. ':rows:' .. m[15], seq, id)
+    redis.call('SADD', base .. ':embedders', m[15])
+    added = id
+end
+if given(m[9]) then
+    local words = base .. ':w:' .. m[16] .. ':' .. m[9]
+    local left = redis.call('PTTL', words)  -- -2: not there, -1: never
+    redis.call('ZADD', words, m[13], id)
+    redis.call('ZREMRANGEBYRANK', words, 0, -1 - SAME_WORDING)
+    if ttl == '' then redis.call('PERSIST', words)
+    elseif left == -2 or (left >= 0 and left < tonumber(ttl)) then redis.call('PEXPIRE', words, ttl) end
+end
+tell(feed, added, gone)
+return gone
+"""
+
+_FIND = """
+-- ARGV: scope digest, key, wording or '', since, now
+local now = tonumber(ARGV[5])
+local out = {}
+local function fetch(id)
+    local found = redis.call('HMGET', base .. ':e:' .. id, 'm', 'b')
+    if not found[1] then return false end
+    local expires = cjson.decode(found[1])[14]
+    if given(expires) and expires <= now then return false end
+    out[#out + 1] = found[1]
+    out[#out + 1] = found[2]
+    return true
+end
+local exact = redis.call('GET', base .. ':k:' .. ARGV[1] .. ':' .. ARGV[2])
+local served = exact and fetch(exact)
+if ARGV[3] ~= '' then
+    local words = base .. ':w:' .. ARGV[1] .. ':' .. ARGV[3]
+    for _, id in ipairs(redis.call('ZREVRANGEBYSCORE', words, '+inf', ARGV[4])) do
+        if (served and id == exact) or fetch(id) then break end
+    end
+end
+return out
+"""
+
+_FORGET = """
+-- ARGV[5]: what must hold, as JSON; ARGV[6...]: ids. Returns those that are gone.
+if foreign() then return redis.error_reply('FOREIGN another secret') end
+local want = cjson.decode(ARGV[5])
+local gone = {}
+for i = 6, #ARGV do
+    local id = ARGV[i]
+    local found = redis.call('HGET', base .. ':e:' .. id, 'm')
+    local fits = not (found and want.missing)
+    if fits and (want.tenant or want.model or want.scope) then
+        -- Redis let it expire already: whose it was is not known any more, and `sweep` will report it.
+        if not found then fits = false else
+            local m = cjson.decode(found)
+            fits = (not want.tenant or want.tenant == m[2]) and (not want.model or want.model == m[3])
+                and (not want.scope or want.scope == m[4])
+        end
+    end
+    if fits and want.expired_by then
+        local expires = redis.call('ZSCORE', base .. ':expires', id)
+        fits = expires and tonumber(expires) <= want.expired_by
+    end
+    if fits and drop(id) then gone[#gone + 1] = id end
+end
+tell(ARGV[4], '', gone)
+return gone
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A script and the digest by which a server that has seen it knows it."""
+
+    source: str
+    digest: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "digest", hashlib.sha1(self.source.encode()).hexdigest())
+
+
+def _script(body: str) -> Script:
+    return Script(_PRELUDE + body.replace("SAME_WORDING", str(SAME_WORDING)))
+
+
+ADMIT: Final = _script(_ADMIT)
+PUT: Final = _script(_PUT)
+FIND: Final = _script(_FIND)
+FORGET: Final = _script(_FORGET)
+SCRIPTS: Final = (ADMIT, PUT, FIND, FORGET)

@@ -1,0 +1,236 @@
+"""The SQL of the durable store: every statement, and nothing about threads or event loops.
+
+`seq` is the position of a put: AUTOINCREMENT never gives a number twice, whatever was deleted. `embedder` and `vector`
+are set on searchable entries only, so the partial index over them is the list of what an index must hold.
+Deleted content is overwritten (secure_delete), because people have the right to be forgotten in the file as well.
+"""
+
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from cache.entry import Entry
+from cache.errors import StateError
+from cache.protocols import Row, Selection
+from cache.question import Scope
+from cache.store.record import COLUMNS, SCHEMA, from_columns, to_columns, unpack
+
+CHUNK: Final = 500  # ids or rows a statement; SQLite's oldest limit is 999 parameters
+
+_LAYOUT: Final = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE entry (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    id INTEGER NOT NULL UNIQUE,
+    tenant TEXT NOT NULL, model TEXT NOT NULL, scope TEXT NOT NULL, key TEXT NOT NULL,
+    kind TEXT NOT NULL, text TEXT, proof TEXT NOT NULL, wording TEXT, reach INTEGER NOT NULL,
+    tokens INTEGER, prompt_tokens INTEGER, created_s REAL NOT NULL, expires_s REAL NOT NULL,
+    embedder TEXT, vector BLOB, body BLOB NOT NULL,
+    UNIQUE (tenant, model, scope, key)
+);
+CREATE INDEX entry_wording ON entry (scope, wording, created_s) WHERE wording IS NOT NULL;
+CREATE INDEX entry_created ON entry (created_s, seq);
+CREATE INDEX entry_expires ON entry (expires_s);
+CREATE INDEX entry_searchable ON entry (embedder, seq, expires_s, id) WHERE embedder IS NOT NULL;
+"""
+
+_ALL = ", ".join(COLUMNS)
+_LIGHT = _ALL.replace("vector", "NULL")  # a found entry is served; its vector is not needed for that
+_PLACE = "tenant = ? AND model = ? AND scope = ?"
+_INSERT = f"INSERT INTO entry ({_ALL}) VALUES ({', '.join('?' * len(COLUMNS))})"
+_SAME = f"SELECT seq, id FROM entry WHERE {_PLACE} AND key = ? UNION SELECT seq, id FROM entry WHERE id = ?"
+_OLDEST = "SELECT seq, id FROM entry WHERE seq <> ? ORDER BY created_s, seq LIMIT ?"
+# One statement, so that the answer costs one round through the interpreter lock, which a busy event loop holds.
+_FIND = f"""
+SELECT * FROM (SELECT seq, {_LIGHT} FROM entry WHERE {_PLACE} AND key = ? AND expires_s > ?)
+UNION ALL
+SELECT * FROM (SELECT seq, {_LIGHT} FROM entry INDEXED BY entry_wording
+    WHERE wording = ? AND {_PLACE} AND created_s >= ? AND expires_s > ? ORDER BY created_s DESC, seq DESC LIMIT 1)
+"""
+_ROWS = """
+SELECT seq, id, tenant, model, scope, vector FROM entry
+WHERE embedder = ? AND seq > ? AND expires_s > ? ORDER BY seq LIMIT ?
+"""
+_IDS = "SELECT id, seq FROM entry WHERE embedder = ? AND seq > ? AND expires_s > ? ORDER BY seq LIMIT ?"
+
+
+class Tables:
+    """One open database, used by one thread. Raises sqlite3.Error; the store translates it."""
+
+    def __init__(self, path: Path, capacity: int) -> None:
+        self._capacity = capacity
+        self._db = sqlite3.connect(path, isolation_level=None, cached_statements=64, check_same_thread=True)
+        try:
+            for setting in (
+                "auto_vacuum = INCREMENTAL",  # only heeded while the file is empty
+                "journal_mode = WAL",
+                "synchronous = NORMAL",  # survives kill -9; a power cut may take the last commits
+                "secure_delete = ON",
+                "cache_size = -32000",
+                "temp_store = MEMORY",
+                "busy_timeout = 1000",  # someone may look into the file with the sqlite3 tool
+            ):
+                self._db.execute(f"PRAGMA {setting}").fetchall()
+            self.fresh = self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
+            self._held = 0 if self.fresh else self._db.execute("SELECT count(*) FROM entry").fetchone()[0]
+        except BaseException:
+            self._db.close()
+            raise
+
+    def create(self, meta: dict[str, str]) -> None:
+        self._db.execute("BEGIN IMMEDIATE")
+        with self._db:
+            for statement in _LAYOUT.split(";"):
+                self._db.execute(statement)
+            self._db.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+
+    def meta(self) -> dict[str, str]:
+        return dict(self._db.execute("SELECT name, value FROM meta").fetchall())
+
+    def note(self, name: str, value: str) -> None:
+        self._db.execute("REPLACE INTO meta VALUES (?, ?)", (name, value))
+
+    def damage(self) -> str | None:
+        """What SQLite finds wrong with the file, or None. Reads all of it: about a second a gigabyte."""
+        finding = self._db.execute("PRAGMA quick_check(1)").fetchone()[0]
+        return None if finding == "ok" else str(finding)
+
+    def close(self) -> None:
+        """Fold the log into the file, then let go of both."""
+        try:
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        finally:
+            self._db.close()
+
+    def put(self, entries: Sequence[Entry]) -> list[tuple[int, ...]]:
+        """Keep all of them or, when this raises, none. Returns for each the ids that it ended."""
+        held = self._held
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            gone = [self._put(entry) for entry in entries]
+            self._db.execute("COMMIT")
+        except BaseException:
+            self._undo(held)
+            raise
+        return gone
+
+    def _put(self, entry: Entry) -> tuple[int, ...]:
+        values = to_columns(entry)
+        scope = entry.scope
+        ended = self._db.execute(_SAME, (scope.tenant, scope.model, scope.key, entry.key, entry.id)).fetchall()
+        self._delete(ended)
+        seq = self._db.execute(_INSERT, values).lastrowid
+        self._held += 1
+        if self._held > self._capacity:
+            oldest = self._db.execute(_OLDEST, (seq, self._held - self._capacity)).fetchall()
+            self._delete(oldest)
+            ended += oldest
+        return tuple(entry_id for _, entry_id in ended if entry_id != entry.id)
+
+    def _delete(self, found: Sequence[tuple[int, int]]) -> None:
+        if found:
+            self._db.executemany("DELETE FROM entry WHERE seq = ?", [(seq,) for seq, _ in found])
+            self._held -= len(found)
+
+    def find(self, scope: Scope, key: str, wording: str | None, since_s: float, now_s: float) -> list[Entry]:
+        place = (scope.tenant, scope.model, scope.key)
+        found = self._db.execute(_FIND, (*place, key, now_s, wording, *place, since_s, now_s)).fetchall()
+        if len(found) == 2 and found[0][0] == found[1][0]:
+            del found[1]
+        return [from_columns(row[1:]) for row in found]
+
+    def get(self, entry_ids: Sequence[int], now_s: float) -> list[Entry]:
+        """At most CHUNK ids."""
+        marks = ", ".join("?" * len(entry_ids))
+        query = f"SELECT {_LIGHT} FROM entry WHERE id IN ({marks}) AND expires_s > ?"
+        found = {row[0]: from_columns(row) for row in self._db.execute(query, (*entry_ids, now_s))}
+        return [found[each] for each in entry_ids if each in found]
+
+    def matching(self, selection: Selection) -> list[int]:
+        """The positions of all entries that match."""
+        wanted = {
+            "tenant": selection.tenant, "model": selection.model, "scope": selection.scope_key,
+        }  # fmt: skip
+        terms = [f"{column} = ?" for column, value in wanted.items() if value is not None]
+        values: list[Any] = [value for value in wanted.values() if value is not None]
+        if selection.expired_by_s is not None:
+            terms.append("expires_s <= ?")
+            values.append(selection.expired_by_s)
+        # Only `seq` is asked for, so that an index alone answers: a scan of the entries would read every body.
+        query = f"SELECT seq FROM entry WHERE {' AND '.join(terms) or 'TRUE'}"
+        if selection.ids is None:
+            return [seq for (seq,) in self._db.execute(query, values)]
+        query += " AND id = ?"
+        found = (self._db.execute(query, (*values, each)).fetchone() for each in dict.fromkeys(selection.ids))
+        return [each[0] for each in found if each is not None]
+
+    def delete(self, places: Sequence[int]) -> tuple[int, ...]:
+        """Delete the entries at these positions, as far as they still exist. Returns their ids."""
+        held = self._held
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            marks = ", ".join("?" * len(places))
+            found = self._db.execute(f"SELECT seq, id FROM entry WHERE seq IN ({marks})", places).fetchall()
+            self._delete(found)
+            self._db.execute("COMMIT")
+        except BaseException:
+            self._undo(held)
+            raise
+        return tuple(entry_id for _, entry_id in found)
+
+    def _undo(self, held: int) -> None:
+        self._held = held
+        if self._db.in_transaction:  # SQLite has already rolled back after some errors, such as a full disk
+            self._db.execute("ROLLBACK")
+
+    def tidy(self, pages: int = 2000) -> bool:
+        """Give some free pages back to the disk, and empty the log so that nothing deleted is left in it. Returns
+        whether much of the file is still free."""
+        self._db.executescript(f"PRAGMA incremental_vacuum({pages})")  # `execute` would end after one page
+        self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        free, held = (self._db.execute(f"PRAGMA {each}").fetchone()[0] for each in ("freelist_count", "page_count"))
+        return bool(free > max(pages, held / 4))
+
+    def rows(self, embedder: str, after: int, now_s: float, limit: int) -> tuple[list[Row], int]:
+        """The next rows, and the position to go on from; fewer than `limit` rows are the last ones."""
+        found = self._db.execute(_ROWS, (embedder, after, now_s, limit)).fetchall()
+        rows = [Row(each[1], Scope(*each[2:5]), unpack(each[5])) for each in found]
+        return rows, found[-1][0] if found else after
+
+    def ids(self, embedder: str, after: int, now_s: float, limit: int) -> tuple[list[int], int]:
+        found = self._db.execute(_IDS, (embedder, after, now_s, limit)).fetchall()
+        return [each[0] for each in found], found[-1][1] if found else after
+
+    def position(self) -> int:
+        found = self._db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'entry'").fetchone()
+        return found[0] if found else 0
+
+    def count(self) -> int:
+        return self._held
+
+
+def admit(tables: Tables, key_version: int, fingerprints: Sequence[str]) -> str | None:
+    """May this state be used? Returns None, or why it must be moved aside. Raises StateError when a person must decide.
+
+    fingerprints: of the secret in use, then of earlier ones; state made with an earlier one is taken over."""
+    if tables.fresh:
+        tables.create({"schema": str(SCHEMA), "keys": str(key_version), "secret": fingerprints[0]})
+        return None
+    meta = tables.meta()
+    schema, keys = int(meta["schema"]), int(meta["keys"])
+    if schema > SCHEMA or keys > key_version:
+        raise StateError(
+            f"the stored answers were made by a newer version (schema {schema}, keys {keys}; this version reads "
+            f"schema {SCHEMA}, keys {key_version}). Install that version again, or name another state directory"
+        )
+    if schema < SCHEMA or keys < key_version:
+        return f"made by an older version (schema {schema}, keys {keys})"
+    if meta["secret"] not in fingerprints:
+        raise StateError(
+            "the stored answers were made with another secret. Give that secret back, list it under "
+            "previous_secrets, or name another state directory"
+        )
+    if meta["secret"] != fingerprints[0]:
+        tables.note("secret", fingerprints[0])
+    return None

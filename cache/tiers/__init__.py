@@ -1,0 +1,1 @@
+"""The three places where an answer may lie, nearest first: the session, the recent window, the similar."""

@@ -1,0 +1,5 @@
+"""`python -m proxy` is `rejoinder`."""
+
+from proxy.cli import main
+
+main()

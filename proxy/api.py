@@ -1,0 +1,295 @@
+"""The doors: HTTP in, HTTP out. Reads requests, writes replies, words errors; decides nothing.
+
+Errors that are ours have one shape, OpenAI's envelope. CORS is answered before anybody is asked for a key, and its
+headers stand on errors too, or a browser would hide them.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, aclosing
+from typing import Any
+
+import orjson
+from aiohttp import web
+from multidict import CIMultiDict
+
+from proxy import openai
+from proxy.auth import Door
+from proxy.call import Call, Reply
+from proxy.errors import BadRequest, BodyTooLarge, ModelNotFound, NoWorker, ProxyError
+from proxy.explain import as_json
+from proxy.gateway import Gateway
+from proxy.metrics import CONTENT_TYPE, Metrics
+from proxy.routing.workers import State, WorkerPool
+from proxy.sse import event
+from proxy.wire import whole
+
+log = logging.getLogger(__name__)
+
+Handler = Callable[[web.Request], Coroutine[Any, Any, web.StreamResponse]]
+Journey = Callable[[Call], AbstractAsyncContextManager[Reply]]
+
+_LONGEST_ID = 256  # characters of a request id that we repeat
+_CORS_EXPOSED = "Cache-Status, Age, X-Request-Id, Retry-After"
+_LOGGED_MESSAGE = "Something broke on our side; the log has the details under this request id."
+
+
+class Api:
+    """cors_origins: who may call from a browser; "*" is anybody.  metrics_open: whether /metrics answers."""
+
+    def __init__(
+        self, gateway: Gateway, pool: WorkerPool, door: Door, metrics: Metrics, *, cors_origins: tuple[str, ...],
+        body_limit_bytes: int, metrics_open: bool,
+    ) -> None:  # fmt: skip
+        self._gateway = gateway
+        self._pool = pool
+        self._door = door
+        self._metrics = metrics
+        self._origins = frozenset(cors_origins)
+        self._body_limit_bytes = body_limit_bytes
+        self._metrics_open = metrics_open
+        self.closing = False
+
+    def routes(self) -> list[web.RouteDef]:
+        """Every path we know; the last one is everything that vLLM serves besides."""
+        return [
+            web.post("/v1/chat/completions", self.cached),
+            web.post("/v1/completions", self.cached),
+            web.get("/v1/models", self.models, allow_head=False),
+            web.get("/v1/models/{model:.+}", self.model, allow_head=False),
+            web.get("/health", self.health),
+            web.get("/ready", self.ready),
+            web.get("/metrics", self.exposition),
+            web.post("/admin/explain", self.explain),
+            web.route("*", "/admin{rest:(/.*)?}", self.unknown),
+            web.route("*", "/{path:.*}", self.other),
+        ]
+
+    # ── what is cached, and what is passed on ────────────────────────────────────────────────────────────────────
+
+    async def cached(self, request: web.Request) -> web.StreamResponse:
+        """POST /v1/chat/completions and /v1/completions."""
+        return await self._guarded(request, lambda call: self._tell(request, call, self._gateway.answer))
+
+    async def other(self, request: web.Request) -> web.StreamResponse:
+        """Every other path, passed on byte for byte."""
+        if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
+            return self._preflight(request)
+        return await self._guarded(request, lambda call: self._tell(request, call, self._gateway.relay))
+
+    async def _tell(self, request: web.Request, call: Call, journey: Journey) -> web.StreamResponse:
+        started_s = time.perf_counter()
+        async with journey(call) as reply:
+            self._metrics.replied(reply.status, reply.source, time.perf_counter() - started_s)
+            headers = [*reply.headers, ("X-Request-Id", call.request_id), *self._cors(request)]
+            if reply.stream is None:
+                return whole(request, reply.status, headers, reply.body or b"")
+            return await self._stream(request, reply, headers)
+
+    async def _stream(self, request: web.Request, reply: Reply, headers: list[tuple[str, str]]) -> web.StreamResponse:
+        response = web.StreamResponse(status=reply.status, headers=_multi(headers))
+        assert reply.stream is not None
+        if self.closing:
+            response.force_close()
+        await response.prepare(request)
+        try:
+            await _write_all(response, reply.stream)
+        except ConnectionError:
+            raise  # the client left
+        except Exception as trouble:
+            # The status is out; only the stream itself can still say it. No [DONE], and the connection breaks off, so
+            # that no client takes what it has for the whole answer.
+            error = trouble if isinstance(trouble, ProxyError) else ProxyError(_LOGGED_MESSAGE)
+            log.warning("a reply broke off after it had begun: %s", trouble, exc_info=error is not trouble)
+            if response.content_type == "text/event-stream":
+                await response.write(event(openai.error_body(error)))
+            if request.transport is not None:
+                request.transport.close()
+            return response
+        await response.write_eof()
+        return response
+
+    # ── small doors ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def models(self, request: web.Request) -> web.StreamResponse:
+        """GET /v1/models: what the workers serve, merged."""
+
+        async def listed(_: Call) -> web.StreamResponse:
+            cards = self._pool.models()
+            if not cards:
+                raise NoWorker("No worker has said yet which models it serves. Try again in 2 s.", retry_after_s=2)
+            return self._json(request, {"object": "list", "data": cards})
+
+        return await self._guarded(request, listed)
+
+    async def model(self, request: web.Request) -> web.StreamResponse:
+        """GET /v1/models/{model}."""
+
+        async def one(_: Call) -> web.StreamResponse:
+            name = request.match_info["model"]
+            for card in self._pool.models():
+                if card.get("id") == name:
+                    return self._json(request, card)
+            raise ModelNotFound(f"The model `{name}` does not exist or you do not have access to it.", param="model")
+
+        return await self._guarded(request, one)
+
+    async def health(self, request: web.Request) -> web.StreamResponse:
+        """GET /health: this process is alive."""
+        return web.Response(text="ok\n", headers=_multi(self._cors(request)))
+
+    async def ready(self, request: web.Request) -> web.StreamResponse:
+        """GET /ready: a worker is up, and we are not shutting down."""
+        up = sum(worker.state is State.UP for worker in self._pool)
+        ready = up > 0 and not self.closing
+        body = {"ready": ready, "workers_up": up, "workers": len(self._pool)}
+        return web.json_response(body, status=200 if ready else 503, headers=_multi(self._cors(request)))
+
+    async def exposition(self, _: web.Request) -> web.StreamResponse:
+        """GET /metrics, for Prometheus."""
+        if not self._metrics_open:
+            return web.Response(status=404, text="metrics are switched off\n")
+        states: dict[str, int] = {state.value: 0 for state in State}
+        for worker in self._pool:
+            states[worker.state.value] += 1
+        self._metrics.workers(states)
+        return web.Response(body=self._metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
+
+    async def explain(self, request: web.Request) -> web.StreamResponse:
+        """POST /admin/explain: a chat or completion request in, what would happen to it and why out."""
+
+        async def told(call: Call) -> web.StreamResponse:
+            _own_door_only(request, call)
+            return self._json(request, as_json(*await self._gateway.explain(call)), cors=False)
+
+        return await self._guarded(request, told, path=request.query.get("path", "/v1/chat/completions"))
+
+    async def unknown(self, request: web.Request) -> web.StreamResponse:
+        """Our own name space is never passed on to a worker."""
+
+        async def nothing(_: Call) -> web.StreamResponse:
+            raise NotFound(f"There is no {request.path} here.")
+
+        return await self._guarded(request, nothing)
+
+    # ── around every handler ─────────────────────────────────────────────────────────────────────────────────────
+
+    async def _guarded(
+        self, request: web.Request, answer: Callable[[Call], Coroutine[Any, Any, web.StreamResponse]],
+        path: str | None = None,
+    ) -> web.StreamResponse:  # fmt: skip
+        """Count the request, let it in, and turn every error into the one envelope."""
+        request_id = request.headers.get("X-Request-Id")
+        if not request_id or len(request_id) > _LONGEST_ID or not request_id.isprintable():
+            request_id = openai.request_id()
+        self._metrics.entered()
+        try:
+            return await answer(await self._read(request, request_id, path))
+        except ProxyError as error:
+            return self._error(request, error, request_id)
+        except (ConnectionResetError, asyncio.CancelledError):
+            raise  # the client left: nobody is there to be told
+        except Exception:
+            log.exception("request %s failed", request_id)
+            return self._error(request, ProxyError(_LOGGED_MESSAGE), request_id)
+        finally:
+            self._metrics.left()
+
+    async def _read(self, request: web.Request, request_id: str, path: str | None) -> Call:
+        headers = request.headers
+        tenant = self._door.enter(headers.get("Authorization"), headers.get("X-Api-Key"))
+        body = b""
+        if (request.content_length or 0) > self._body_limit_bytes:
+            raise self._too_large()
+        if request.body_exists:
+            try:
+                body = await request.read()
+            except web.HTTPRequestEntityTooLarge:
+                raise self._too_large() from None
+            except (web.HTTPBadRequest, ValueError) as bad:
+                raise BadRequest(f"The request body cannot be read: {bad}") from None
+        return Call(
+            request.method, path or request.path, request.raw_path if path is None else path, headers,
+            request.raw_headers, request.cookies if "Cookie" in headers else {}, body, tenant, request_id,
+        )  # fmt: skip
+
+    def _too_large(self) -> BodyTooLarge:
+        return BodyTooLarge(
+            f"The request body is larger than {self._body_limit_bytes} bytes. Send less, or raise body_limit_bytes."
+        )
+
+    def _error(self, request: web.Request, error: ProxyError, request_id: str) -> web.Response:
+        self._metrics.replied(error.status, "error", None)
+        headers = [("Content-Type", "application/json"), ("X-Request-Id", request_id), *self._cors(request)]
+        if error.retry_after_s is not None:
+            headers.append(("Retry-After", str(error.retry_after_s)))
+        if error.status == 401:
+            headers.append(("WWW-Authenticate", "Bearer"))
+        response = web.Response(status=error.status, headers=_multi(headers), body=openai.error_body(error))
+        if error.status == 413:
+            response.force_close()  # the rest of the body is not worth reading
+        return response
+
+    def _json(self, request: web.Request, value: object, *, cors: bool = True) -> web.Response:
+        headers = [("Content-Type", "application/json"), *(self._cors(request) if cors else ())]
+        return web.Response(headers=_multi(headers), body=orjson.dumps(value))
+
+    # ── CORS ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _cors(self, request: web.Request) -> list[tuple[str, str]]:
+        origin = request.headers.get("Origin")
+        if origin is None or request.path.startswith("/admin"):
+            return []
+        if "*" in self._origins:
+            return [("Access-Control-Allow-Origin", "*"), ("Access-Control-Expose-Headers", _CORS_EXPOSED)]
+        if origin in self._origins:
+            return [
+                ("Access-Control-Allow-Origin", origin), ("Vary", "Origin"),
+                ("Access-Control-Expose-Headers", _CORS_EXPOSED),
+            ]  # fmt: skip
+        return [("Vary", "Origin")]
+
+    def _preflight(self, request: web.Request) -> web.Response:
+        headers = self._cors(request)
+        if any(name == "Access-Control-Allow-Origin" for name, _ in headers):
+            asked = request.headers.get("Access-Control-Request-Headers", "Authorization, Content-Type")
+            headers += [
+                ("Access-Control-Allow-Methods", "GET, POST, PUT, PATCH, DELETE, OPTIONS"),
+                ("Access-Control-Allow-Headers", asked), ("Access-Control-Max-Age", "600"),
+            ]  # fmt: skip
+        return web.Response(status=204, headers=_multi(headers))
+
+
+class NotFound(ProxyError):
+    """A path of our own name space that does not exist."""
+
+    status, type, code = 404, "invalid_request_error", "not_found"
+
+
+class Forbidden(ProxyError):
+    """A door that is for the operator."""
+
+    status, type, code = 403, "invalid_request_error", "forbidden"
+
+
+def _own_door_only(request: web.Request, call: Call) -> None:
+    """Without roles (they come with the admin API), only a trusted caller may look inside, and no page of a browser."""
+    if not call.tenant.trusted:
+        raise Forbidden("Only a trusted tenant may ask for explanations: see the setting trusted_tenants.")
+    if "Origin" in request.headers or any(name in request.headers for name in ("Forwarded", "X-Forwarded-For")):
+        raise Forbidden("Explanations are given to direct callers only, not through a browser page or another proxy.")
+    if call.path not in openai.CACHED_PATHS:
+        raise BadRequest(f"`path` must be one of {', '.join(openai.CACHED_PATHS)}.")
+
+
+async def _write_all(response: web.StreamResponse, stream: AsyncIterator[bytes]) -> None:
+    async with aclosing(stream) as pieces:  # type: ignore[type-var]
+        async for piece in pieces:
+            await response.write(piece)
+
+
+def _multi(headers: list[tuple[str, str]]) -> CIMultiDict[str]:
+    """Duplicates kept, as a worker may send several of one name."""
+    return CIMultiDict(headers)

@@ -1,0 +1,332 @@
+"""THE JOURNEY of a question. One function knows the order; it orders and decides nothing.
+
+How far may it travel? (policy) — Have we answered it? (tiers) — Is someone answering it now? (flights) —
+Who remembers this conversation? (routing) — Ask (dispatch), tell, remember (keep, store).
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import orjson
+
+from cache import Entry, Explanation, Hit, Miss, Rules, TieredCache, flight_key, inadmissible
+from proxy import openai, sse, status
+from proxy.auth import Door
+from proxy.call import Call, Reply
+from proxy.dispatch import Dispatch, Errand, told_chunks
+from proxy.errors import NotCached, ProxyError, UpstreamFailed
+from proxy.flights import Block, Flight, Flights, Head, Listener
+from proxy.headers import upstream_headers
+from proxy.metrics import Metrics
+from proxy.reading import Asked, Reader
+from proxy.routing.identity import Identity, identify
+from proxy.routing.keys import KeyWatch
+from proxy.routing.router import Choice
+from proxy.routing.workers import WorkerPool
+
+log = logging.getLogger(__name__)
+
+_STATED_AGAIN = frozenset({"content-length", "date", "server"})  # by our own server, for the reply that it writes
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What a flight learned: the whole answer, and the entry that now holds it (None: not admitted)."""
+
+    told: openai.Told
+    entry: Entry | None
+
+
+class Gateway:
+    """An async context manager: leaving waits for the answers that are still being stored.
+
+    secret: keys every digest.  capture_bytes: an answer larger than this is relayed but not stored."""
+
+    def __init__(
+        self,
+        cache: TieredCache,
+        flights: Flights[Landed],
+        dispatch: Dispatch,
+        door: Door,
+        metrics: Metrics,
+        pool: WorkerPool,
+        rules: Rules,
+        secret: bytes,
+        *,
+        worker_api_key: str | None = None,
+        capture_bytes: int = 4 << 20,
+    ) -> None:
+        self._cache = cache
+        self._flights = flights
+        self._dispatch = dispatch
+        self._door = door
+        self._metrics = metrics
+        self._reader = Reader(rules, secret, pool)
+        self._secret = secret
+        self._worker_api_key = worker_api_key
+        self._capture_bytes = capture_bytes
+        self._watch = KeyWatch()
+        self._warned: set[str] = set()
+        self._storing: set[asyncio.Task[None]] = set()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.settled()
+
+    # ── the journey ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    def answer(self, call: Call) -> AbstractAsyncContextManager[Reply]:
+        """From bytes to a reply. What is in memory is told at once, without a task or a wait; everything else goes the
+        long way. Leaving the context early is leaving the flight. Raises ProxyError."""
+        asked = self._reader.read(call)
+        hit = self._cache.at_hand(asked.question, asked.verdict)
+        if hit is None:
+            return self._journey(call, asked)
+        self._metrics.looked_up(hit)
+        return _Ready(self._served(call, asked, hit))
+
+    @contextlib.asynccontextmanager
+    async def _journey(self, call: Call, asked: Asked) -> AsyncIterator[Reply]:
+        verdict = asked.verdict
+        found = await self._cache.lookup(asked.question, verdict)
+        self._metrics.looked_up(found)
+        if isinstance(found, Hit):
+            yield self._served(call, asked, found)
+            return
+        if asked.controls.only_if_cached:
+            raise NotCached(f"only-if-cached, and no stored answer may be served ({found.reason}).")
+
+        async def pilot(flight: Flight[Landed]) -> None:
+            await self._generate(call, asked, found, flight)
+
+        key = (*flight_key(asked.question, verdict), asked.shape.removeprefix("json").removeprefix("sse"))
+        for may_try_again in (True, False):
+            async with self._flights.join(key if verdict.shareable else None, asked.shape, pilot) as boarded:
+                flight, listener, joined = boarded
+                head = await self._begun(flight, listener, again=joined and may_try_again)
+                if head is None:
+                    continue  # the leader failed before its first byte: that is retried, not spread
+                self._metrics.flew(joined)
+                yield await self._told(call, asked, found, flight, listener, head, joined)
+                return
+
+    def _identity(self, call: Call, body: Mapping[str, Any]) -> Identity | None:
+        """The session for routing; here the watch learns which keys are none."""
+        who = identify(call.headers, body, call.cookies, call.tenant.name, self._secret, watch=self._watch)
+        if who is not None and who.warning is not None and who.warning not in self._warned:
+            self._warned.add(who.warning)
+            log.warning("a session key is not usable as one: %s", who.warning)
+        return who
+
+    # ── asking and remembering ───────────────────────────────────────────────────────────────────────────────────
+
+    async def _generate(self, call: Call, asked: Asked, miss: Miss, flight: Flight[Landed]) -> None:
+        """Fly: ask a worker, pass on what it says, keep the answer when it may be kept."""
+        async with self._dispatch.ask(self._errand(call, asked.body, asked.model)) as (choice, reply):
+            flight.begin(Head(reply.status, reply.headers, choice.worker.name, choice.reason))
+            kept: list[bytes] | None = []
+            size = 0
+            splitter = sse.Splitter() if _is_sse(reply.headers) else None
+            async for data in reply.chunks():
+                size += len(data)
+                if kept is not None:
+                    kept.append(data)
+                    kept = kept if size <= self._capture_bytes else None
+                if splitter is None:
+                    await flight.say(Block(data))
+                elif whole := splitter.feed(data):
+                    await _say_events(flight, whole)
+            if splitter is not None and splitter.rest():
+                await flight.say(Block(splitter.rest()))
+        flight.end(self._landed(asked, miss, reply.status, kept, streamed=splitter is not None))
+
+    def _landed(
+        self, asked: Asked, miss: Miss, code: int, kept: list[bytes] | None, *, streamed: bool
+    ) -> Landed | None:
+        if kept is None:
+            self._metrics.refused_to_store("too large")
+            return None
+        try:
+            data = b"".join(kept)
+            told = openai.read_answer(code, sse.assemble(data) if streamed else orjson.loads(data))
+        except ValueError as broken:  # Incomplete, or not JSON
+            self._metrics.refused_to_store("the stream broke off" if streamed else "not JSON")
+            log.debug("an answer was not stored: %s", broken)
+            return None
+        self._metrics.generated(told)
+        reason = inadmissible(told.outcome) if told.answer is not None else "no choice in it"
+        if reason is not None or told.answer is None:
+            self._metrics.refused_to_store(reason or "")
+            return Landed(told, None)
+        entry = self._cache.keep(asked.question, asked.verdict, told.answer)
+        if entry is not None:
+            self._background(self._store(entry, miss))
+        return Landed(told, entry)
+
+    async def _store(self, entry: Entry, miss: Miss) -> None:
+        self._metrics.stored(await self._cache.store(entry, miss.vector))
+
+    def _errand(self, call: Call, body: Mapping[str, Any], model: str | None, raw: bytes | None = None) -> Errand:
+        who = self._identity(call, body)
+        headers = upstream_headers(
+            call.raw_headers, forward_authorization=not self._door.authenticates, worker_api_key=self._worker_api_key,
+            session_id=who.id if who is not None else None, request_id=call.request_id,
+        )  # fmt: skip
+        if raw is None:  # we read the answer ourselves, so it must come as it is
+            headers = [(name, value) for name, value in headers if name.lower() != "accept-encoding"]
+            raw = openai.for_worker(body, call.body, who.id if who is not None else None)
+        return Errand(call.method, call.target, headers, raw, model, who.id if who is not None else None)
+
+    # ── telling ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def _served(self, call: Call, asked: Asked, hit: Hit) -> Reply:
+        headers = status.of_hit(hit, detailed=call.tenant.trusted)
+        if asked.stream:
+            answer = openai.opened(asked.kind, hit.entry.answer)
+            return Reply(200, [("Content-Type", "text/event-stream; charset=utf-8"), ("Cache-Control", "no-cache"),
+                               *headers], stream=_each(sse.replay(answer, include_usage=asked.usage)),
+                         source=hit.tier)  # fmt: skip
+        body = openai.deliver(asked.kind, hit.entry.answer)
+        return Reply(200, [("Content-Type", "application/json"), *headers], body=body, source=hit.tier)
+
+    async def _begun(self, flight: Flight[Landed], listener: Listener, *, again: bool) -> Head | None:
+        """How the reply begins; None when somebody else's flight failed and we may start our own."""
+        try:
+            head = await flight.begun(listener)
+        except ProxyError:
+            if again:
+                return None
+            raise
+        return None if again and head.status >= 500 else head
+
+    async def _told(
+        self, call: Call, asked: Asked, miss: Miss, flight: Flight[Landed], listener: Listener, head: Head,
+        joined: bool,
+    ) -> Reply:  # fmt: skip
+        """What this listener is told: the worker's own bytes, or, when the flight has another shape, its whole answer
+        in the shape that was asked for."""
+        detailed = call.tenant.trusted
+        headers = status.of_miss(asked.verdict, miss, collapsed=joined, detailed=detailed)
+        if detailed:
+            headers += status.of_worker(head.worker, head.reason)
+        source = "collapsed" if joined else "worker"
+        dropped = _STATED_AGAIN | {"set-cookie"} if joined else _STATED_AGAIN  # a cookie is for the one who asked
+        headers = [*(pair for pair in head.headers if pair[0].lower() not in dropped), *headers]
+        if _is_sse(head.headers) and asked.stream:
+            return Reply(head.status, headers, stream=self._relayed(asked, flight, listener), source=source)
+        if head.status != 200 or not (_is_sse(head.headers) or asked.stream):
+            body = b"".join([block.data async for block in flight.blocks(listener)])
+            self._noted(asked, flight)
+            return Reply(head.status, headers, body=body, source=source)
+        landed = await flight.ended(listener)
+        if landed is None or landed.told.answer is None:
+            raise UpstreamFailed("The generation that this request shared did not end with a whole answer. Try again.")
+        self._noted(asked, flight)
+        headers = [pair for pair in headers if pair[0].lower() != "content-type"]
+        if asked.stream:
+            answer = openai.opened(asked.kind, landed.told.answer)
+            headers.append(("Content-Type", "text/event-stream; charset=utf-8"))
+            return Reply(200, headers, stream=_each(sse.replay(answer, include_usage=asked.usage)), source=source)
+        headers.append(("Content-Type", "application/json"))
+        return Reply(200, headers, body=openai.deliver(asked.kind, landed.told.answer), source=source)
+
+    async def _relayed(self, asked: Asked, flight: Flight[Landed], listener: Listener) -> AsyncIterator[bytes]:
+        async for block in flight.blocks(listener):
+            if asked.usage or not block.usage:
+                yield block.data
+        self._noted(asked, flight)
+
+    def _noted(self, asked: Asked, flight: Flight[Landed]) -> None:
+        """A session that shared a generation was told its answer too."""
+        landed = flight.result
+        if landed is not None and landed.entry is not None:
+            self._cache.note(asked.question, landed.entry)
+
+    # ── everything that is not cached ────────────────────────────────────────────────────────────────────────────
+
+    @contextlib.asynccontextmanager
+    async def relay(self, call: Call) -> AsyncIterator[Reply]:
+        """Any other path that vLLM serves: byte for byte, through the same routing and failure rules."""
+        body = openai.peek(call.headers.get("Content-Type", ""), call.body)
+        model = body.get("model")
+        errand = self._errand(call, body, model if isinstance(model, str) and model else None, raw=call.body)
+        async with self._dispatch.ask(errand) as (choice, reply):
+            headers = [*reply.headers, *status.of_relay()]
+            if call.tenant.trusted:
+                headers += status.of_worker(choice.worker.name, choice.reason)
+            self._metrics.relayed()
+            yield Reply(reply.status, headers, stream=told_chunks(reply), source="relay")
+
+    # ── what people ask ──────────────────────────────────────────────────────────────────────────────────────────
+
+    async def explain(self, call: Call) -> tuple[Explanation, Choice | ProxyError, Identity | None]:
+        """What would happen to this request, and why. Asks no worker and stores nothing."""
+        asked = self._reader.read(call)
+        explanation = await self._cache.explain(asked.question, asked.verdict)
+        who = identify(call.headers, asked.body, call.cookies, call.tenant.name, self._secret)
+        try:
+            choice = self._dispatch.choice(asked.model, who.id if who is not None else None)
+        except ProxyError as error:
+            return explanation, error, who
+        return explanation, choice, who
+
+    async def settled(self) -> None:
+        """Wait until every answer that was kept is stored."""
+        while self._storing:
+            await asyncio.gather(*self._storing, return_exceptions=True)
+
+    def _background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work, name="rejoinder-store")
+        self._storing.add(task)
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._storing.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("storing an answer failed", exc_info=error)
+
+
+class _Ready:
+    """A reply that needs no cleaning up after; `asynccontextmanager` would cost more than the look-up did."""
+
+    __slots__ = ("_reply",)
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+
+    async def __aenter__(self) -> Reply:
+        return self._reply
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        return None
+
+
+def _is_sse(headers: list[tuple[str, str]]) -> bool:
+    return any(name.lower() == "content-type" and value.startswith("text/event-stream") for name, value in headers)
+
+
+async def _say_events(flight: Flight[Landed], whole: bytes) -> None:
+    before, usage, after = sse.split_usage(whole)
+    if before:
+        await flight.say(Block(before))
+    if usage:
+        await flight.say(Block(usage, usage=True))
+    if after:
+        await flight.say(Block(after))
+
+
+async def _each(pieces: Any) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece

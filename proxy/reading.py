@@ -1,0 +1,97 @@
+"""A call that was read once: what the cache, the flights and the worker each need of it. Pure.
+
+The same bytes from the same caller mean the same question, so a reading is remembered: repetition is what a cache
+lives from, and a hit then costs a dictionary look-up instead of a parse. The raw bytes themselves are the key, no
+digest of them, so nobody can make two bodies meet.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from multidict import MultiMapping
+
+from cache import Caller, Controls, Kind, Question, Rules, Verdict, ask, judge
+from proxy import openai
+from proxy.call import Call
+from proxy.controls import read_controls
+from proxy.errors import BadRequest
+from proxy.routing.identity import COOKIE, Strength, identify
+from proxy.routing.workers import WorkerPool
+
+_REMEMBERED_BODY_BYTES = 16_384  # larger bodies repeat seldom and cost memory
+_Key = tuple[str, str, bytes, str | None, str | None, str | None, str | None, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One request, read. body: the decoded JSON, not to be changed.  stream, usage: what the caller wants to hear."""
+
+    kind: Kind
+    body: Mapping[str, Any]
+    model: str | None
+    controls: Controls
+    question: Question
+    verdict: Verdict
+    shape: str
+    stream: bool
+    usage: bool
+
+
+class Reader:
+    """Reads calls. pool: knows which weights stand behind a model's name; the same name over others is another model.
+    bytes_limit: how much is remembered, in bytes of request bodies."""
+
+    def __init__(self, rules: Rules, secret: bytes, pool: WorkerPool, *, bytes_limit: int = 16 << 20) -> None:
+        self._rules = rules
+        self._pool = pool
+        self._secret = secret
+        self._bytes_limit = bytes_limit
+        self._bytes = 0
+        self._remembered: OrderedDict[_Key, Asked] = OrderedDict()
+
+    def read(self, call: Call) -> Asked:
+        """Raises BadRequest."""
+        headers = call.headers
+        key = (
+            call.path, call.tenant.name, call.body, _cache_control(headers), headers.get("Pragma"),
+            headers.get("X-Session-ID"), call.cookies.get(COOKIE), self._pool.revisions,
+        )  # fmt: skip
+        asked = self._remembered.get(key)
+        if asked is not None:
+            self._remembered.move_to_end(key)
+            return asked
+        asked = self._read(call)
+        if len(call.body) <= _REMEMBERED_BODY_BYTES:
+            self._remembered[key] = asked
+            self._bytes += len(call.body)
+            while self._bytes > self._bytes_limit:
+                oldest, _ = self._remembered.popitem(last=False)
+                self._bytes -= len(oldest[2])
+        return asked
+
+    def _read(self, call: Call) -> Asked:
+        kind = openai.CACHED_PATHS[call.path]
+        coding = call.headers.get("Content-Encoding", "identity")
+        if coding.lower() != "identity":
+            raise BadRequest(f"Content-Encoding {coding} is not read here. Send plain JSON.")
+        body = openai.read_body(call.body)
+        controls = read_controls(_cache_control(call.headers), call.headers.get("Pragma"), body.get("cache"))
+        who = identify(call.headers, body, call.cookies, call.tenant.name, self._secret)
+        session = who.id if who is not None and who.strength is Strength.STRONG else None
+        model = openai.model_of(body)
+        caller = Caller(call.tenant.name, session)
+        question = ask(kind, body, caller, controls, self._secret, self._pool.revision(model))
+        return Asked(
+            kind, body, model, controls, question, judge(question, controls, self._rules),
+            openai.shape(body), openai.wants_stream(body), openai.wants_usage(body),
+        )  # fmt: skip
+
+
+def _cache_control(headers: MultiMapping[str]) -> str | None:
+    """Several lines are one list (RFC 9110, 5.3)."""
+    lines = headers.getall("Cache-Control", None)
+    if lines is None:
+        return None
+    return lines[0] if len(lines) == 1 else ", ".join(lines)

@@ -1,0 +1,142 @@
+"""Several replicas on one Redis: what one stores the others find by meaning within a second, and forget as fast."""
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+
+import aiohttp
+import pytest
+from redis_server import RedisServer
+
+from cache import Selection, StateError
+from proxy.app import Proxy, open_proxy
+from proxy.demo import SimulatedWorker
+from proxy.settings import load
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
+SECRET = "a secret that every replica shares"
+
+
+@pytest.fixture
+def redis() -> Iterator[RedisServer]:
+    with RedisServer() as server:
+        yield server
+
+
+@contextlib.asynccontextmanager
+async def replica(worker: SimulatedWorker, redis: RedisServer, secret: str = SECRET) -> AsyncIterator[Proxy]:
+    settings, _ = load({"workers": (worker.url,), "port": 0, "drain_s": 1.0, "redis_url": redis.url, "secret": secret})
+    async with open_proxy(settings) as proxy:
+        assert await proxy.health.wait_ready(10)
+        yield proxy
+
+
+async def ask(session: aiohttp.ClientSession, url: str, text: str) -> str:
+    body = {"model": "demo", "messages": [{"role": "user", "content": text}]}
+    async with session.post(
+        url + "/v1/chat/completions", json=body, headers={"Cache-Control": "max-age=9999"}
+    ) as reply:
+        assert reply.status == 200, await reply.text()
+        return reply.headers["Cache-Status"]
+
+
+async def test_an_answer_stored_by_one_is_found_by_meaning_in_another_within_a_second(redis: RedisServer) -> None:
+    async with (
+        SimulatedWorker() as worker, replica(worker, redis) as one, replica(worker, redis) as two,
+        aiohttp.ClientSession() as session,
+    ):  # fmt: skip
+        assert "fwd=miss" in await ask(session, one.url, "How do I reset my password?")
+        await one.gateway.settled()
+        began = time.monotonic()
+        only = {"Cache-Control": "only-if-cached"}
+        body = {"model": "demo", "messages": [{"role": "user", "content": "How can I reset my password?"}]}
+        while True:
+            async with session.post(two.url + "/v1/chat/completions", json=body, headers=only) as reply:
+                if reply.status == 200:
+                    assert "similar meaning" in reply.headers["Cache-Status"]
+                    break
+            assert time.monotonic() - began < 1.0, "not found within a second"
+
+        gone = await one.cache.forget(Selection())
+        assert gone >= 1
+        began = time.monotonic()
+        while True:
+            async with session.post(two.url + "/v1/chat/completions", json=body, headers=only) as reply:
+                if reply.status == 504:
+                    break
+            assert time.monotonic() - began < 1.0, "still served a second after it was deleted"
+
+
+async def test_a_replica_that_starts_later_knows_what_the_others_know(redis: RedisServer) -> None:
+    async with SimulatedWorker() as worker, replica(worker, redis) as one, aiohttp.ClientSession() as session:
+        await ask(session, one.url, "How do I reset my password?")
+        await one.gateway.settled()
+        async with replica(worker, redis) as late:
+            assert "similar meaning" in await ask(session, late.url, "How can I reset my password?")
+
+
+async def test_a_replica_with_another_secret_refuses_to_start(redis: RedisServer) -> None:
+    async with SimulatedWorker() as worker, replica(worker, redis):
+        with pytest.raises(StateError, match="secret"):
+            async with replica(worker, redis, "quite another secret"):
+                pass
+
+
+async def test_three_processes_share_one_port_and_one_memory(redis: RedisServer) -> None:
+    async with SimulatedWorker() as worker:
+        command = [
+            sys.executable, "-m", "proxy", "serve", "--worker", worker.url, "--port", "0", "--processes", "3",
+            "--redis-url", redis.url, "--set", "embedder=hashing", "--set", "drain_s=1",
+        ]  # fmt: skip
+        process = await asyncio.create_subprocess_exec(
+            *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "REJOINDER_SECRET": SECRET},
+        )  # fmt: skip
+        try:
+            assert process.stdout is not None and process.stderr is not None
+            urls = set()
+            async with asyncio.timeout(40):
+                for _ in range(3):
+                    found = re.search(r"http://[\d.:]+", (await process.stdout.readline()).decode())
+                    assert found is not None
+                    urls.add(found[0])
+            assert len(urls) == 1, "one port"
+            url = urls.pop()
+            await _until_ready(url)
+            seen = set()
+            for _ in range(30):  # a fresh connection each time, so that the kernel spreads them
+                async with aiohttp.ClientSession() as session:
+                    seen.add("; hit;" in await ask(session, url, "How do I mend a flat tyre?"))
+            assert len(worker.calls) <= 3, "at most once a process before it is in Redis"
+            assert True in seen
+            async with asyncio.timeout(10):  # each process tells its numbers once a second
+                while await _lookups(url) < 30:
+                    pass
+            assert await _lookups(url) == 30, "metrics add up over processes"
+        finally:
+            process.send_signal(signal.SIGTERM)
+            async with asyncio.timeout(20):
+                _, errors = await process.communicate()
+        assert process.returncode == 0
+        assert b"Traceback" not in errors
+
+
+async def _lookups(url: str) -> float:
+    async with aiohttp.ClientSession() as session, session.get(url + "/metrics") as reply:
+        found = re.search(r"^rejoinder_lookups_total (\S+)", await reply.text(), re.MULTILINE)
+    assert found is not None
+    return float(found[1])
+
+
+async def _until_ready(url: str) -> None:
+    """Every process must have seen its worker; a fresh connection each time reaches them in turn."""
+    async with asyncio.timeout(20):
+        in_a_row = 0
+        while in_a_row < 12:
+            async with aiohttp.ClientSession() as session, session.get(url + "/ready") as reply:
+                in_a_row = in_a_row + 1 if reply.status == 200 else 0

@@ -1,0 +1,280 @@
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.routing.workers import PLACEMENT_HALF_LIFE_S, DownBecause, State, Worker, WorkerPool, canonical_url
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def pool_of(*urls: str, clock: Clock | None = None) -> WorkerPool:
+    pool = WorkerPool(urls or ("http://a:1", "http://b:1"), clock=clock or Clock())
+    for worker in pool:
+        pool.answered(worker, {"m": {"id": "m"}})
+    return pool
+
+
+@pytest.mark.parametrize(
+    "raw",
+    ["http://GPU-1:8000", "http://gpu-1:8000/", "gpu-1:8000", " http://gpu-1:8000/v1 ", "HTTP://gpu-1:8000/v1/"],
+)
+def test_one_worker_has_one_spelling(raw: str) -> None:
+    assert canonical_url(raw) == "http://gpu-1:8000"
+
+
+def test_default_ports_and_ipv6_are_spelled_out() -> None:
+    assert canonical_url("http://a") == "http://a:80"
+    assert canonical_url("https://a/") == "https://a:443"
+    assert canonical_url("http://[::1]:8000") == "http://[::1]:8000"
+
+
+@pytest.mark.parametrize("raw", ["ftp://a:1", "http://", "http://u:p@a:1", "http://a:1/models", "http://a:1?x=1"])
+def test_an_unusable_url_is_refused_with_words(raw: str) -> None:
+    with pytest.raises(ValueError, match="worker"):
+        canonical_url(raw)
+
+
+def test_a_pool_finds_its_workers_in_any_spelling() -> None:
+    pool = WorkerPool(["http://a:1"])
+    named = pool.add(Worker("http://b:1", identity="left"))
+    assert pool.find("http://A:1/v1") is pool.find("a:1") is next(iter(pool))
+    assert pool.find("left") is pool.find("http://b:1") is named
+    assert pool.find("http://c:1") is None and pool.find("ftp://a") is None
+    assert pool.add("http://b:1/") is named and len(pool) == 2
+
+
+def test_two_workers_cannot_share_an_identity() -> None:
+    pool = WorkerPool([Worker("http://a:1", identity="x")])
+    with pytest.raises(ValueError, match="identity"):
+        pool.add(Worker("http://b:1", identity="x"))
+
+
+def test_its_repr_says_how_many_are_ready() -> None:
+    pool = pool_of("http://a:1", "http://b:1", "http://c:1", "http://d:1")
+    pool.drain(pool.find("b:1"))
+    with pool.booked(pool.find("a:1")), pool.booked(pool.find("a:1")):
+        assert repr(pool) == "<WorkerPool [3 ready, 1 draining, 0 down | 2 in flight]>"
+    pool.unreachable(pool.find("c:1"))
+    assert repr(pool) == "<WorkerPool [2 ready, 1 draining, 1 down | 0 in flight]>"
+    assert repr(pool.find("c:1")) == "<Worker c:1 down by connect | 0 in flight, generation 0>"
+
+
+def test_two_failed_probes_make_down_and_one_good_one_up() -> None:
+    pool = pool_of()
+    worker = pool.find("a:1")
+    pool.probe_failed(worker, "x")
+    assert worker.state is State.UP
+    pool.probe_failed(worker, "x")
+    assert worker.state is State.DOWN and worker.down_because is DownBecause.PROBE and worker.trouble == "x"
+    pool.answered(worker)
+    assert worker.state is State.UP and worker.generation == 1 and worker.trouble is None
+    assert worker.models == {"m"}
+
+
+def test_a_failure_between_good_probes_is_forgotten() -> None:
+    pool = pool_of()
+    worker = pool.find("a:1")
+    for _ in range(5):
+        pool.probe_failed(worker, "x")
+        pool.answered(worker)
+    assert worker.state is State.UP and worker.generation == 0
+
+
+def test_bytes_that_flow_are_proof_of_life() -> None:
+    clock = Clock()
+    pool = pool_of(clock=clock)
+    worker = pool.find("a:1")
+    pool.saw_bytes(worker)
+    clock.now_s += 1.9
+    for _ in range(5):
+        pool.probe_failed(worker, "silent", grace_s=2.0)
+    assert worker.state is State.UP and worker.failures == 0
+    clock.now_s += 0.2
+    for _ in range(2):
+        pool.probe_failed(worker, "silent", grace_s=2.0)
+    assert worker.state is State.DOWN
+    pool.saw_bytes(worker)
+    assert worker.state is State.UP
+
+
+def test_a_refused_connection_is_down_at_once_and_old_bytes_do_not_raise_it() -> None:
+    pool = pool_of()
+    worker = pool.find("a:1")
+    pool.unreachable(worker)
+    assert worker.state is State.DOWN and worker.suspect
+    pool.saw_bytes(worker)
+    assert worker.state is State.DOWN
+    pool.answered(worker)
+    assert worker.state is State.UP
+
+
+def test_a_connection_dropped_before_its_answer_is_only_a_suspicion() -> None:
+    pool = pool_of()
+    worker = pool.find("a:1")
+    pool.unreachable(worker, "dropped", connected=True)
+    assert worker.state is State.UP and worker.suspect
+
+
+def test_a_draining_worker_stays_draining_until_it_is_told() -> None:
+    pool = pool_of()
+    worker = pool.find("a:1")
+    pool.drain(worker)
+    pool.unreachable(worker)
+    pool.answered(worker)
+    pool.probe_failed(worker, "x")
+    pool.probe_failed(worker, "x")
+    assert worker.state is State.DRAINING
+    pool.undrain(worker)
+    assert worker.state is State.UNKNOWN and worker.suspect
+
+
+def test_the_last_request_of_a_draining_worker_is_told() -> None:
+    pool = pool_of()
+    worker = pool.find("a:1")
+    idle: list[bool] = []
+    pool.on_change(lambda: idle.append(worker.idle))
+    with pool.booked(worker), pool.booked(worker):
+        pool.drain(worker)
+    assert idle == [False, True]
+
+
+def test_models_are_merged_and_the_first_card_counts() -> None:
+    pool = WorkerPool(["http://a:1", "http://b:1", "http://c:1"])
+    a, b, c = pool
+    pool.answered(a, {"m": {"id": "m", "root": "a"}})
+    pool.answered(b, {"m": {"id": "m", "root": "b"}, "lora": {"id": "lora"}})
+    pool.answered(c, {"gone": {"id": "gone"}})
+    pool.unreachable(c)
+    assert pool.models() == [{"id": "m", "root": "a"}, {"id": "lora"}]
+
+
+def test_the_models_last_known_are_told_when_nobody_is_up() -> None:
+    pool = pool_of("http://a:1")
+    pool.unreachable(pool.find("a:1"))
+    assert [card["id"] for card in pool.models()] == ["m"]
+
+
+def test_a_booking_is_given_back_whatever_happens() -> None:
+    pool = pool_of()
+    worker = pool.find("a:1")
+    with contextlib.suppress(RuntimeError), pool.booked(worker):
+        assert worker.in_flight == 1
+        raise RuntimeError
+    assert worker.in_flight == 0 and worker.idle
+
+
+def test_a_booking_is_entered_once() -> None:
+    pool = pool_of()
+    booking = pool.booked(pool.find("a:1"))
+    with booking, pytest.raises(RuntimeError), booking:
+        pass
+    assert pool.find("a:1").in_flight == 0
+
+
+def test_requests_of_an_earlier_life_do_not_weigh_on_a_worker_that_came_back() -> None:
+    pool = pool_of()
+    worker = pool.find("a:1")
+    with pool.booked(worker):
+        pool.unreachable(worker)
+        pool.answered(worker)
+        assert (worker.generation, worker.in_flight, worker.in_flight_before) == (1, 0, 1)
+        assert not worker.idle
+        with pool.booked(worker):
+            assert worker.in_flight == 1
+    assert (worker.in_flight, worker.in_flight_before) == (0, 0)
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            ["book", "book", "return first", "return last", "refuse", "probe", "answer", "bytes", "drain", "undrain"]
+        ),
+        max_size=200,
+    )
+)
+def test_counters_are_never_negative_and_end_at_zero_under_flapping(steps: list[str]) -> None:
+    pool = pool_of("http://a:1")
+    worker = pool.find("a:1")
+    out: list[object] = []
+    generation = 0
+    for step in steps:
+        match step:
+            case "book":
+                booking = pool.booked(worker)
+                booking.__enter__()
+                out.append(booking)
+            case "return first" | "return last" if out:
+                out.pop(0 if step == "return first" else -1).__exit__(None, None, None)
+            case "refuse":
+                pool.unreachable(worker)
+            case "probe":
+                pool.probe_failed(worker, "x")
+            case "answer":
+                pool.answered(worker)
+            case "bytes":
+                pool.saw_bytes(worker)
+            case "drain":
+                pool.drain(worker)
+            case "undrain":
+                pool.undrain(worker)
+        assert worker.in_flight >= 0 and worker.in_flight_before >= 0
+        assert worker.in_flight + worker.in_flight_before == len(out)
+        assert worker.generation >= generation
+        generation = worker.generation
+    for booking in out:
+        booking.__exit__(None, None, None)
+    assert worker.in_flight == worker.in_flight_before == 0 and worker.idle
+
+
+def test_placements_fade_and_weights_stay_finite_for_years() -> None:
+    clock = Clock()
+    pool = pool_of(clock=clock)
+    a, b = pool
+    for _ in range(4):
+        with pool.booked(a):
+            pass
+    clock.now_s += 3 * PLACEMENT_HALF_LIFE_S
+    with pool.booked(b):
+        pass
+    assert a.placed / b.placed == pytest.approx(4 / 8)
+    for _ in range(200):
+        clock.now_s += 86_400 * 30
+        with pool.booked(b):
+            pass
+        assert 0 < b.placed < 1e30
+
+
+def test_a_worker_that_joins_is_not_flooded() -> None:
+    pool = pool_of()
+    for worker in pool:
+        for _ in range(50):
+            with pool.booked(worker):
+                pass
+    joined = pool.add("http://c:1")
+    assert joined.placed == pytest.approx(50)
+
+
+def test_listeners_hear_changes_until_they_stop() -> None:
+    pool = pool_of()
+    heard: list[int] = []
+    stop = pool.on_change(lambda: heard.append(pool.version))
+    pool.add("http://c:1")
+    pool.remove(pool.find("c:1"))
+    stop()
+    pool.add("http://d:1")
+    assert len(heard) == 2
+
+
+def test_model_names_from_clients_do_not_fill_memory() -> None:
+    pool = pool_of()
+    for i in range(5000):
+        pool.view(f"model-{i}")
+    assert len(pool._views) <= 1024

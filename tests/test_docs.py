@@ -1,0 +1,94 @@
+"""Documents that cannot lie: what README says exists, and what exists README says."""
+
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+from proxy.cli import cli
+from proxy.controls import _BODY_WORDS
+from proxy.settings import ENV_PREFIX, Settings
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = set(typer.main.get_command(cli).commands)  # type: ignore[attr-defined]
+
+
+def section(name: str) -> str:
+    """What stands between `<!-- name -->` and `<!-- /name -->`."""
+    found = re.search(rf"<!-- {name} -->(.*?)<!-- /{name} -->", README, re.DOTALL)
+    return found[1].strip() if found else ""
+
+
+def settings_table() -> dict[str, str]:
+    """Setting → its row. Skips while README has no table."""
+    if not section("settings"):
+        pytest.skip("README has no settings table yet: nothing stands between <!-- settings --> and <!-- /settings -->")
+    rows = [line for line in section("settings").splitlines() if line.startswith("| `")]
+    return {row.split("`")[1]: row for row in rows}
+
+
+def test_readme_names_every_setting_and_no_other() -> None:
+    assert set(settings_table()) == set(Settings.model_fields)
+
+
+def test_readme_says_of_a_setting_what_the_code_says() -> None:
+    for name, row in settings_table().items():
+        words = (Settings.model_fields[name].description or "").replace("|", "\\|")
+        assert words in row, f"{name}: {words}"
+
+
+def test_readme_tells_where_settings_come_from() -> None:
+    for word in ("--config", ENV_PREFIX, "--set"):
+        assert word in README
+
+
+def test_readme_names_every_command_and_no_other() -> None:
+    named = set(re.findall(r"`rejoinder (\w+)", README)) | set(
+        re.findall(r"^\s*(?:\$ )?rejoinder (\w+)", README, re.MULTILINE)
+    )
+    named |= {"demo"} & set(re.findall(r"make (demo)", README))
+    assert named == COMMANDS
+
+
+def test_readme_names_every_word_of_the_body_field() -> None:
+    silent = {"max-stale"}  # accepted for symmetry; nothing stale is ever served
+    for word in set(_BODY_WORDS) - silent:
+        assert f"`{word}" in README, word
+
+
+def test_every_verb_that_readme_names_can_be_made() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    verbs = set(re.findall(r"^([a-z]+):.*##", makefile, re.MULTILINE))
+    assert {"install", "run", "demo", "test", "lint", "bench"} <= verbs
+    assert set(re.findall(r"make ([a-z]+)", README)) <= verbs
+
+
+@pytest.mark.parametrize("path", sorted(set(re.findall(r"`((?:cache|proxy|deploy|tests)/[\w/.]+)`", README))))
+def test_every_file_that_readme_names_exists(path: str) -> None:
+    assert (ROOT / path).exists()
+
+
+def test_every_environment_variable_that_readme_names_is_a_setting() -> None:
+    known = {ENV_PREFIX + name.upper() for name in Settings.model_fields}
+    named = set(re.findall(rf"{ENV_PREFIX}[A-Z0-9_]+", README))
+    assert named - {f"{ENV_PREFIX}LIVE", f"{ENV_PREFIX}NAME"} <= known
+
+
+def test_there_is_a_changelog_for_users() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert text.startswith("# Changelog")
+    assert "keepachangelog.com" in text
+    assert re.search(r"^## (Unreleased|\[?\d+\.\d+)", text, re.MULTILINE)
+    assert re.search(r"^### (Added|Changed|Fixed|Removed|Security)", text, re.MULTILINE)
+
+
+def test_the_licence_is_the_one_that_is_declared() -> None:
+    assert "Apache License" in (ROOT / "LICENSE").read_text(encoding="utf-8")
+    assert 'license = "Apache-2.0"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("document", ["README.md", "CHANGELOG.md", "Makefile", "pyproject.toml"])
+def test_no_path_of_somebodys_machine_is_written_down(document: str) -> None:
+    assert not re.search(r"/home/\w|/root/|/work/|/Users/\w|\.\./shared", (ROOT / document).read_text(encoding="utf-8"))
