@@ -28,9 +28,10 @@ from proxy.wire import whole
 
 log = logging.getLogger(__name__)
 
-Handler = Callable[[web.Request], Coroutine[Any, Any, web.StreamResponse]]
+Handler = Callable[[web.BaseRequest], Coroutine[Any, Any, web.StreamResponse]]
 Journey = Callable[[Call], AbstractAsyncContextManager[Reply]]
 
+_MODEL = "/v1/models/"
 _LONGEST_ID = 256  # characters of a request id that we repeat
 _CORS_EXPOSED = "Cache-Status, Age, X-Request-Id, Retry-After"
 _LOGGED_MESSAGE = "Something broke on our side; the log has the details under this request id."
@@ -52,34 +53,43 @@ class Api:
         self._metrics_open = metrics_open
         self.closing = False
 
-    def routes(self) -> list[web.RouteDef]:
-        """Every path we know; the last one is everything that vLLM serves besides."""
-        return [
-            web.post("/v1/chat/completions", self.cached),
-            web.post("/v1/completions", self.cached),
-            web.get("/v1/models", self.models, allow_head=False),
-            web.get("/v1/models/{model:.+}", self.model, allow_head=False),
-            web.get("/health", self.health),
-            web.get("/ready", self.ready),
-            web.get("/metrics", self.exposition),
-            web.post("/admin/explain", self.explain),
-            web.route("*", "/admin{rest:(/.*)?}", self.unknown),
-            web.route("*", "/{path:.*}", self.other),
-        ]
+        self._handlers: dict[tuple[str, str], Handler] = {
+            ("POST", "/v1/chat/completions"): self.cached,
+            ("POST", "/v1/completions"): self.cached,
+            ("GET", "/v1/models"): self.models,
+            ("GET", "/health"): self.health,
+            ("HEAD", "/health"): self.health,
+            ("GET", "/ready"): self.ready,
+            ("HEAD", "/ready"): self.ready,
+            ("GET", "/metrics"): self.exposition,
+            ("POST", "/admin/explain"): self.explain,
+        }
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Every request comes in here. What is not one of our own paths is what vLLM serves besides."""
+        path = request.path
+        handler = self._handlers.get((request.method, path))
+        if handler is not None:
+            return await handler(request)
+        if request.method == "GET" and path.startswith(_MODEL):
+            return await self.model(request)
+        if path == "/admin" or path.startswith("/admin/"):
+            return await self.unknown(request)
+        return await self.other(request)
 
     # ── what is cached, and what is passed on ────────────────────────────────────────────────────────────────────
 
-    async def cached(self, request: web.Request) -> web.StreamResponse:
+    async def cached(self, request: web.BaseRequest) -> web.StreamResponse:
         """POST /v1/chat/completions and /v1/completions."""
         return await self._guarded(request, lambda call: self._tell(request, call, self._gateway.answer))
 
-    async def other(self, request: web.Request) -> web.StreamResponse:
+    async def other(self, request: web.BaseRequest) -> web.StreamResponse:
         """Every other path, passed on byte for byte."""
         if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
             return self._preflight(request)
         return await self._guarded(request, lambda call: self._tell(request, call, self._gateway.relay))
 
-    async def _tell(self, request: web.Request, call: Call, journey: Journey) -> web.StreamResponse:
+    async def _tell(self, request: web.BaseRequest, call: Call, journey: Journey) -> web.StreamResponse:
         started_s = time.perf_counter()
         async with journey(call) as reply:
             self._metrics.replied(reply.status, reply.source, time.perf_counter() - started_s)
@@ -88,7 +98,9 @@ class Api:
                 return whole(request, reply.status, headers, reply.body or b"")
             return await self._stream(request, reply, headers)
 
-    async def _stream(self, request: web.Request, reply: Reply, headers: list[tuple[str, str]]) -> web.StreamResponse:
+    async def _stream(
+        self, request: web.BaseRequest, reply: Reply, headers: list[tuple[str, str]]
+    ) -> web.StreamResponse:
         response = web.StreamResponse(status=reply.status, headers=_multi(headers))
         assert reply.stream is not None
         if self.closing:
@@ -113,7 +125,7 @@ class Api:
 
     # ── small doors ──────────────────────────────────────────────────────────────────────────────────────────────
 
-    async def models(self, request: web.Request) -> web.StreamResponse:
+    async def models(self, request: web.BaseRequest) -> web.StreamResponse:
         """GET /v1/models: what the workers serve, merged."""
 
         async def listed(_: Call) -> web.StreamResponse:
@@ -124,11 +136,11 @@ class Api:
 
         return await self._guarded(request, listed)
 
-    async def model(self, request: web.Request) -> web.StreamResponse:
+    async def model(self, request: web.BaseRequest) -> web.StreamResponse:
         """GET /v1/models/{model}."""
 
         async def one(_: Call) -> web.StreamResponse:
-            name = request.match_info["model"]
+            name = request.path.removeprefix(_MODEL)
             for card in self._pool.models():
                 if card.get("id") == name:
                     return self._json(request, card)
@@ -136,18 +148,18 @@ class Api:
 
         return await self._guarded(request, one)
 
-    async def health(self, request: web.Request) -> web.StreamResponse:
+    async def health(self, request: web.BaseRequest) -> web.StreamResponse:
         """GET /health: this process is alive."""
         return web.Response(text="ok\n", headers=_multi(self._cors(request)))
 
-    async def ready(self, request: web.Request) -> web.StreamResponse:
+    async def ready(self, request: web.BaseRequest) -> web.StreamResponse:
         """GET /ready: a worker is up, and we are not shutting down."""
         up = sum(worker.state is State.UP for worker in self._pool)
         ready = up > 0 and not self.closing
         body = {"ready": ready, "workers_up": up, "workers": len(self._pool)}
         return web.json_response(body, status=200 if ready else 503, headers=_multi(self._cors(request)))
 
-    async def exposition(self, _: web.Request) -> web.StreamResponse:
+    async def exposition(self, _: web.BaseRequest) -> web.StreamResponse:
         """GET /metrics, for Prometheus."""
         if not self._metrics_open:
             return web.Response(status=404, text="metrics are switched off\n")
@@ -157,7 +169,7 @@ class Api:
         self._metrics.workers(states)
         return web.Response(body=self._metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
 
-    async def explain(self, request: web.Request) -> web.StreamResponse:
+    async def explain(self, request: web.BaseRequest) -> web.StreamResponse:
         """POST /admin/explain: a chat or completion request in, what would happen to it and why out."""
 
         async def told(call: Call) -> web.StreamResponse:
@@ -166,7 +178,7 @@ class Api:
 
         return await self._guarded(request, told, path=request.query.get("path", "/v1/chat/completions"))
 
-    async def unknown(self, request: web.Request) -> web.StreamResponse:
+    async def unknown(self, request: web.BaseRequest) -> web.StreamResponse:
         """Our own name space is never passed on to a worker."""
 
         async def nothing(_: Call) -> web.StreamResponse:
@@ -177,7 +189,7 @@ class Api:
     # ── around every handler ─────────────────────────────────────────────────────────────────────────────────────
 
     async def _guarded(
-        self, request: web.Request, answer: Callable[[Call], Coroutine[Any, Any, web.StreamResponse]],
+        self, request: web.BaseRequest, answer: Callable[[Call], Coroutine[Any, Any, web.StreamResponse]],
         path: str | None = None,
     ) -> web.StreamResponse:  # fmt: skip
         """Count the request, let it in, and turn every error into the one envelope."""
@@ -197,13 +209,16 @@ class Api:
         finally:
             self._metrics.left()
 
-    async def _read(self, request: web.Request, request_id: str, path: str | None) -> Call:
+    async def _read(self, request: web.BaseRequest, request_id: str, path: str | None) -> Call:
         headers = request.headers
         tenant = self._door.enter(headers.get("Authorization"), headers.get("X-Api-Key"))
         body = b""
         if (request.content_length or 0) > self._body_limit_bytes:
             raise self._too_large()
         if request.body_exists:
+            if headers.get("Expect", "").lower() == "100-continue" and request.transport is not None:
+                # Only now, so that a wrong key or a body that is too large costs nobody the upload (RFC 9110, 10.1.1).
+                request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             try:
                 body = await request.read()
             except web.HTTPRequestEntityTooLarge:
@@ -211,7 +226,7 @@ class Api:
             except (web.HTTPBadRequest, ValueError) as bad:
                 raise BadRequest(f"The request body cannot be read: {bad}") from None
         return Call(
-            request.method, path or request.path, request.raw_path if path is None else path, headers,
+            request.method, path or request.path, path or _target(request), headers,
             request.raw_headers, request.cookies if "Cookie" in headers else {}, body, tenant, request_id,
         )  # fmt: skip
 
@@ -220,7 +235,7 @@ class Api:
             f"The request body is larger than {self._body_limit_bytes} bytes. Send less, or raise body_limit_bytes."
         )
 
-    def _error(self, request: web.Request, error: ProxyError, request_id: str) -> web.Response:
+    def _error(self, request: web.BaseRequest, error: ProxyError, request_id: str) -> web.Response:
         self._metrics.replied(error.status, "error", None)
         headers = [("Content-Type", "application/json"), ("X-Request-Id", request_id), *self._cors(request)]
         if error.retry_after_s is not None:
@@ -232,13 +247,13 @@ class Api:
             response.force_close()  # the rest of the body is not worth reading
         return response
 
-    def _json(self, request: web.Request, value: object, *, cors: bool = True) -> web.Response:
+    def _json(self, request: web.BaseRequest, value: object, *, cors: bool = True) -> web.Response:
         headers = [("Content-Type", "application/json"), *(self._cors(request) if cors else ())]
         return web.Response(headers=_multi(headers), body=orjson.dumps(value))
 
     # ── CORS ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def _cors(self, request: web.Request) -> list[tuple[str, str]]:
+    def _cors(self, request: web.BaseRequest) -> list[tuple[str, str]]:
         origin = request.headers.get("Origin")
         if origin is None or request.path.startswith("/admin"):
             return []
@@ -251,7 +266,7 @@ class Api:
             ]  # fmt: skip
         return [("Vary", "Origin")]
 
-    def _preflight(self, request: web.Request) -> web.Response:
+    def _preflight(self, request: web.BaseRequest) -> web.Response:
         headers = self._cors(request)
         if any(name == "Access-Control-Allow-Origin" for name, _ in headers):
             asked = request.headers.get("Access-Control-Request-Headers", "Authorization, Content-Type")
@@ -274,7 +289,15 @@ class Forbidden(ProxyError):
     status, type, code = 403, "invalid_request_error", "forbidden"
 
 
-def _own_door_only(request: web.Request, call: Call) -> None:
+def _target(request: web.BaseRequest) -> str:
+    """Path and query byte for byte; without its authority when a client sends an absolute URI (RFC 9112, 3.2.2)."""
+    target = request.raw_path if request.raw_path.startswith("/") else str(request.rel_url)
+    if not target.startswith("/"):
+        raise NotFound(f"{request.method} {target} is nothing that can be asked here.")
+    return target
+
+
+def _own_door_only(request: web.BaseRequest, call: Call) -> None:
     """Without roles (they come with the admin API), only a trusted caller may look inside, and no page of a browser."""
     if not call.tenant.trusted:
         raise Forbidden("Only a trusted tenant may ask for explanations: see the setting trusted_tenants.")

@@ -7,6 +7,7 @@ reverse, and runs the production server.
 
 import asyncio
 import contextlib
+import functools
 import gc
 import hashlib
 import logging
@@ -92,16 +93,18 @@ async def open_proxy(
 
 @contextlib.asynccontextmanager
 async def _listening(settings: Settings, api: Api, sock: socket.socket | None) -> AsyncIterator[str]:
-    app = web.Application(client_max_size=settings.body_limit_bytes)
-    app.add_routes(api.routes())
-    runner = web.AppRunner(
-        app,
-        access_log=None,
+    loop = asyncio.get_running_loop()
+    request = functools.partial(web.BaseRequest, loop=loop, client_max_size=settings.body_limit_bytes)
+    # The server without aiohttp's Application: our paths are one dictionary, and its router costs a tenth of a hit.
+    server = web.Server(
+        api.handle,
+        request_factory=request,
         handler_cancellation=True,  # the client leaving must cancel the generation; aiohttp's default is False
-        shutdown_timeout=settings.drain_s,
+        access_log=None,
         keepalive_timeout=75.0,  # longer than the idle timeout of the usual load balancers (60 s)
         auto_decompress=False,
     )
+    runner = web.ServerRunner(server, shutdown_timeout=settings.drain_s)
     await runner.setup()
     try:
         site: web.BaseSite
