@@ -2,9 +2,10 @@
 
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cache.embedder import open_embedder
 from cache.index.partitions import PartitionIndex
@@ -83,9 +84,9 @@ def _similar(settings: CacheSettings, store: EntryStore, embedder: Embedder) -> 
     async def opened() -> PartitionIndex:
         return await open_index(store, embedder.name, embedder.dim, path)
 
-    def saved(index: object, position: int) -> None:
+    def saved(index: object, position: int, call: Callable[[Callable[[], Any]], Any]) -> None:
         if isinstance(index, PartitionIndex) and path is not None:
-            save(index, path, position=position, embedder=embedder.name)
+            save(index, path, position=position, embedder=embedder.name, call=call)
 
     return SimilarTier(
         store, embedder, open_index=opened, empty_index=lambda: PartitionIndex(embedder.dim),

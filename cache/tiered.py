@@ -25,6 +25,7 @@ from cache.tiers.session import SessionTier
 from cache.tiers.similar import SimilarTier
 from cache.traits import language
 from cache.trust import weigh
+from cache.wording import worded
 
 log = logging.getLogger(__name__)
 
@@ -358,7 +359,9 @@ def _likeness(entry: Entry, question: Question) -> Likeness | None:
     if entry.key == question.key and hmac.compare_digest(entry.proof, question.proof):
         return Likeness.EXACT
     if question.wording is not None and entry.wording == question.wording:
-        return Likeness.WORDING
+        # The fingerprint finds, the words decide: xxh3 can be made to collide, and this likeness passes no guard.
+        same = entry.text is not None and question.text is not None and worded(entry.text) == worded(question.text)
+        return Likeness.WORDING if same else None
     return None
 
 

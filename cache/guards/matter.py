@@ -1,5 +1,6 @@
 """Guards over what a question is about: its language, its numbers and units, and the things it names."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
@@ -9,6 +10,9 @@ from cache.guards.names import is_proper
 from cache.guards.reading import Reading
 from cache.guards.token import Kind, Token
 
+_BARE_DECIMAL = re.compile(
+    r"(?<![\d.$€£¥￥])\d+\.\d+(?![\d.])(?!\s*(?:[$€£¥%]|usd|eur|gbp|cny|rmb|dollars?|euros?|pounds?|yuan|元|块|美元|percent))"
+)
 _SHORTEST_SLIP = 6  # letters; in a shorter name two letters in the wrong order easily make another name
 
 
@@ -25,6 +29,8 @@ def numbers(a: Reading, b: Reading) -> str | None:
     """The same values with the same units in the same order. "One" and 一 may be said or not."""
     if not a.numbers and not b.numbers:
         return None
+    if (versions := _versions(a, b)) is not None:
+        return versions
     hard_a, hard_b = _hard(a.numbers), _hard(b.numbers)
     if hard_a == hard_b:
         return None
@@ -34,6 +40,16 @@ def numbers(a: Reading, b: Reading) -> str | None:
     if _values(a) == _values(b) and _says_units_of(a, b) and _says_units_of(b, a):
         return None
     return shown
+
+
+def _versions(a: Reading, b: Reading) -> str | None:
+    """1.2 and 1.20 are one value and two versions; only money is written either way."""
+    bare_a, bare_b = set(_BARE_DECIMAL.findall(a.plain)), set(_BARE_DECIMAL.findall(b.plain))
+    for one in bare_a - bare_b:
+        for other in bare_b - bare_a:
+            if Fraction(one) == Fraction(other):
+                return f"{one} against {other}: two versions, perhaps"
+    return None
 
 
 def _hard(tokens: Iterable[Token]) -> list[str]:

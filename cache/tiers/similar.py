@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from cache.entry import Entry, Vector
 from cache.errors import StoreUnavailable
@@ -18,6 +18,7 @@ from cache.protocols import Embedder, EntryStore, Row, VectorIndex
 from cache.question import Question, Scope
 
 Result = TypeVar("Result")
+Caller = Callable[[Callable[[], Any]], Any]
 log = logging.getLogger(__name__)
 
 
@@ -25,7 +26,8 @@ class SimilarTier:
     """An async context manager; entering reads the index, which equals the store when it returns.
 
     open_index: builds an index that equals the store; raises StoreUnavailable.  empty_index: one that holds nothing,
-    used while the store is away.  save_index: writes a snapshot; runs on the index's thread.
+    used while the store is away.  save_index: writes a snapshot, given (index,
+    position, call); it may wait, and reads the index in pieces through `call`, which runs them on the index's thread.
     k: how many neighbours are read.  deadline_s: how long index and store together may take.
     threshold: cosine in [0, 1], the operator's; it never goes below the embedder's own."""
 
@@ -34,7 +36,7 @@ class SimilarTier:
     def __init__(
         self, store: EntryStore, embedder: Embedder, *,
         open_index: Callable[[], Awaitable[VectorIndex]], empty_index: Callable[[], VectorIndex],
-        save_index: Callable[[VectorIndex, int], None] | None = None,
+        save_index: Callable[[VectorIndex, int, Caller], None] | None = None,
         threshold: float | None = None, k: int = 5, deadline_s: float = 0.1,
     ) -> None:  # fmt: skip
         self._store = store
@@ -95,7 +97,7 @@ class SimilarTier:
         try:
             # Asked before the index is written: what is stored meanwhile is read again at start, never missed.
             position = await self._store.position()
-            await self._on_thread(self._save_index, self._held, position)
+            await asyncio.to_thread(self._save_index, self._held, position, self._call)
         except (StoreUnavailable, OSError) as trouble:
             log.warning("no snapshot of the index was written: %s", trouble)
 
@@ -142,6 +144,10 @@ class SimilarTier:
         if self._index is None:
             raise RuntimeError("SimilarTier is not open")
         return self._index
+
+    def _call(self, work: Callable[[], Any]) -> Any:
+        """For a thread that may wait: run a step on the index's thread, so that searches come in between."""
+        return self._thread.submit(work).result()
 
     async def _on_thread(self, work: Callable[..., Result], *args: object) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, functools.partial(work, *args))

@@ -91,9 +91,6 @@ async def test_pictures_of_many_megabytes_pass(house: OpenHouse) -> None:
         assert h.bodies[0]["messages"][0]["content"][1]["image_url"]["url"] == picture
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="traits_of looks for personal data in all of the text, on the event loop"
-)
 async def test_a_prompt_of_eight_megabytes_passes_and_blocks_nobody(house: OpenHouse) -> None:
     """38: the loop that reads it is everybody's."""
 

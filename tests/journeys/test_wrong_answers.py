@@ -65,11 +65,7 @@ NUMBERS = (
     ("Convert 3.5 miles to kilometres", "Convert 35 miles to kilometres"),
     ("What happened in 1918?", "What happened in 1981?"),
     ("Is -5 degrees too cold for tomatoes?", "Is 5 degrees too cold for tomatoes?"),
-    pytest.param(
-        "Does version 1.2 support dark mode?",
-        "Does version 1.20 support dark mode?",
-        marks=pytest.mark.xfail(strict=True, raises=AssertionError, reason="the guard compares versions as numbers"),
-    ),
+    ("Does version 1.2 support dark mode?", "Does version 1.20 support dark mode?"),
     ("What does a $100 plan include?", "What does a €100 plan include?"),
 )
 

@@ -13,7 +13,7 @@ from cache.index.partitions import PartitionIndex
 from cache.protocols import Row, VectorIndex
 from cache.question import Kind, Question, Reach, Scope
 from cache.store.memory import MemoryStore
-from cache.tiers.similar import SimilarTier
+from cache.tiers.similar import Caller, SimilarTier
 
 SCOPE = Scope("shop", "m", "s")
 EMBEDDER = HashingEmbedder()
@@ -216,8 +216,8 @@ async def test_a_reload_that_breaks_leaves_no_log_that_grows(store: Store) -> No
 async def test_a_snapshot_is_written_from_the_indexs_own_thread_when_it_closes(store: Store) -> None:
     saved: list[tuple[set[int], int, str]] = []
 
-    def save(index: VectorIndex, position: int) -> None:
-        saved.append((index.ids(), position, threading.current_thread().name))
+    def save(index: VectorIndex, position: int, call: Caller) -> None:
+        saved.append((call(index.ids), position, call(lambda: threading.current_thread().name)))
 
     async with tier_of(store, save_index=save):
         assert saved == []
@@ -229,7 +229,7 @@ async def test_a_snapshot_is_written_from_the_indexs_own_thread_when_it_closes(s
 async def test_a_snapshot_that_cannot_be_written_costs_a_line_in_the_log(
     store: Store, caplog: pytest.LogCaptureFixture, away: bool
 ) -> None:
-    def save(index: VectorIndex, position: int) -> None:
+    def save(index: VectorIndex, position: int, call: Caller) -> None:
         raise OSError("disk full")
 
     async with tier_of(store, save_index=save):
