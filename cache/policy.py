@@ -33,6 +33,9 @@ class Controls:
     sources: tuple[tuple[str, str], ...] = ()
 
 
+_CLOCKS_APART_S = 120.0  # how far the clocks of two replicas may differ
+
+
 class Why(StrEnum):
     """Why a question is not looked up, in the words of RFC 9211's `fwd` parameter."""
 
@@ -120,6 +123,8 @@ def unacceptable(entry: Entry, question: Question, verdict: Verdict, now_s: floa
         return "another scope"
     if now_s >= entry.expires_s:
         return "expired"
+    if entry.created_s > now_s + _CLOCKS_APART_S:
+        return "made in the future: a clock was set back, so its age is unknown"
     if controls.max_age_s is not None and now_s - entry.created_s > controls.max_age_s:
         return f"older than max-age={controls.max_age_s:g}"
     if controls.min_fresh_s is not None and entry.expires_s - now_s < controls.min_fresh_s:

@@ -38,8 +38,9 @@ class Embedder(Resource, Protocol):
     @property
     def languages(self) -> frozenset[str]: ...
 
-    async def embed(self, text: str) -> Vector:
-        """float32, shape (dim,), unit length. Raises TextTooLong; EmbedderUnavailable (deadline, queue, failure)."""
+    async def embed(self, text: str, *, deadline_s: float | None = None) -> Vector:
+        """float32, shape (dim,), unit length.  deadline_s: None = the embedder's own, which suits a user who waits.
+        Raises TextTooLong; EmbedderUnavailable (deadline, queue, failure)."""
         ...
 
 
@@ -110,7 +111,7 @@ class EntryStore(Resource, Protocol):
 
     async def put(self, entry: Entry) -> tuple[int, ...]:
         """Keep an entry. Returns the ids that stopped existing because of it: the entry with the same (scope, key) that
-        it replaces, and those evicted because the capacity was reached (oldest first)."""
+        it replaces, and those evicted because the capacity was reached (first put, first out)."""
         ...
 
     async def find(self, scope: Scope, key: str, wording: str | None, since_s: float) -> list[Entry]:

@@ -9,6 +9,7 @@ import contextlib
 import hmac
 import logging
 import secrets
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -24,10 +25,14 @@ from cache.tiers.recent import RecentTier
 from cache.tiers.session import SessionTier
 from cache.tiers.similar import SimilarTier
 from cache.traits import language
-from cache.trust import weigh
+from cache.trust import below, weigh
 from cache.wording import worded
 
 log = logging.getLogger(__name__)
+
+_REPAY_S = 0.5  # how often late vectors are tried again
+_PATIENCE_S = 5.0  # how long one of them may take
+_MOST_OWED = 10_000  # entries; beyond it an answer stays without a vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,11 +75,15 @@ class TieredCache:
         self._snapshot_s = snapshot_s
         self._storing: dict[int, Entry | None] = {}  # kept, not stored yet; None: forgotten meanwhile
         self._drops = 0  # grows whenever something is dropped
+        self._forgets = 0
+        self._forgotten_of_late: deque[Selection] = deque(maxlen=256)
+        self._owed: dict[int, Entry] = {}  # stored without a vector, because the embedder was late
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         self._own(self._every(self._sweep_s, self.sweep), "sweep")
         self._own(self._follow(), "feed")
+        self._own(self._every(_REPAY_S, self.repay), "vectors")
         if self._similar is not None:
             self._own(self._every(self._snapshot_s, self._similar.snapshot), "snapshot")
         return self
@@ -158,7 +167,7 @@ class TieredCache:
         if spoken not in similar.embedder.languages:
             return Miss("language", f"the embedder and the guards do not read this language ({spoken})")
         if not await similar.holds(question.scope):
-            return Miss("empty-scope", "nothing was answered in this scope yet")
+            return Miss("empty-scope", "nothing in this scope can be compared by meaning yet")
         try:
             vector = await similar.embed(text)
         except TextTooLong as long:
@@ -184,10 +193,16 @@ class TieredCache:
 
     # ── write path ───────────────────────────────────────────────────────────────────────────────────────────────
 
-    def keep(self, question: Question, verdict: Verdict, answer: Answer) -> Entry | None:
+    @property
+    def forgets(self) -> int:
+        """How often something was forgotten on purpose; read it before a worker is asked, and give it to `keep`."""
+        return self._forgets
+
+    def keep(self, question: Question, verdict: Verdict, answer: Answer, since: int | None = None) -> Entry | None:
         """Make an entry and hold it in memory at once, so that the very next repetition finds it. None: its reach is
-        NOWHERE. What reaches beyond the session must then be given to `store`."""
-        if verdict.write is Reach.NOWHERE:
+        NOWHERE, or it was asked for before somebody had its like forgotten. What reaches beyond the session must then
+        be given to `store`.  since: `forgets` when the answer was asked for."""
+        if verdict.write is Reach.NOWHERE or (since is not None and self._forgotten(question, since)):
             return None
         now_s = self._clock()
         entry = Entry(
@@ -200,6 +215,19 @@ class TieredCache:
             self._recent.keep_hot(entry)
             self._storing[entry.id] = entry
         return entry
+
+    def _forgotten(self, question: Question, since: int) -> bool:
+        missed = self._forgets - since
+        if missed > len(self._forgotten_of_late):
+            return True  # more than we remember
+        scope = question.scope
+        return any(
+            selection.tenant in (None, scope.tenant)
+            and selection.model in (None, scope.model)
+            and selection.scope_key in (None, scope.key)
+            for selection in list(self._forgotten_of_late)[-missed:]
+            if missed and selection.ids is None and selection.expired_by_s is None
+        )
 
     def note(self, question: Question, entry: Entry) -> None:
         """A session that shared somebody's generation was told the same answer; unless it was forgotten meanwhile."""
@@ -226,7 +254,8 @@ class TieredCache:
             vector = await self._vector(entry)
         if vector is not None and self._similar is not None:
             entry = replace(entry, vector=vector, embedder=self._similar.embedder.name)
-        if self._storing.get(entry.id, entry) is None:
+        owed = vector is None and self._comparable(entry)
+        if self._storing.get(entry.id, entry) is None or self._recent.replaced(entry):
             return False
         dropped = await self._store.put(entry)
         if self._storing.get(entry.id, entry) is None:  # forgotten while it was being written
@@ -235,21 +264,54 @@ class TieredCache:
         await self._drop([entry_id for entry_id in dropped if entry_id != entry.id])
         if vector is not None and self._similar is not None:
             await self._similar.add([Row(entry.id, entry.scope, vector)])
+        elif owed and len(self._owed) < _MOST_OWED:
+            self._owed[entry.id] = entry
         return self._storing.get(entry.id, entry) is not None
 
     async def _vector(self, entry: Entry) -> Vector | None:
-        similar = self._similar
-        if similar is None or entry.text is None or entry.reach < Reach.SIMILAR:
+        """None: it has none, or not in time; it is found by its bytes and its words all the same."""
+        if self._similar is None or entry.text is None or not self._comparable(entry):
             return None
-        if language(entry.text) not in similar.embedder.languages:
-            return None
-        try:
-            return await similar.embed(entry.text)
-        except (TextTooLong, EmbedderUnavailable):
-            return None  # it is still found by its bytes and its words
+        with contextlib.suppress(TextTooLong, EmbedderUnavailable):
+            return await self._similar.embed(entry.text)
+        return None
+
+    def _comparable(self, entry: Entry) -> bool:
+        """Whether a vector would be of use."""
+        if self._similar is None or entry.text is None or entry.reach < Reach.SIMILAR:
+            return False
+        return language(entry.text) in self._similar.embedder.languages
+
+    async def repay(self) -> None:
+        """Make the vectors that came too late when their answers were stored. Patiently: no user waits for them."""
+        while self._owed and self._similar is not None:
+            entry_id, entry = next(iter(self._owed.items()))
+            try:
+                vector = await self._similar.embed(entry.text or "", deadline_s=_PATIENCE_S)
+            except TextTooLong:
+                del self._owed[entry_id]
+                continue
+            except EmbedderUnavailable:
+                return
+            self._storing[entry_id] = entry  # from here on `forget` tells us
+            try:
+                if await self._store.get([entry_id]):
+                    await self._put(entry, vector)
+            except StoreUnavailable:
+                return
+            finally:
+                self._storing.pop(entry_id, None)
+            self._owed.pop(entry_id, None)
+
+    @property
+    def owed(self) -> int:
+        """Answers that are stored and still wait for their vector."""
+        return len(self._owed)
 
     async def forget(self, selection: Selection) -> int:
         """Delete from every tier. Returns how many entries. Raises StoreUnavailable: the caller must know."""
+        self._forgets += 1
+        self._forgotten_of_late.append(selection)
         pending = [entry for entry in self._storing.values() if entry is not None and _matches(selection, entry)]
         self._storing |= dict.fromkeys((entry.id for entry in pending), None)
         gone = {*await self._store.forget(selection), *(entry.id for entry in pending)}
@@ -290,7 +352,7 @@ class TieredCache:
         against: list[tuple[str, str]] = []
         floor = max(threshold, verdict.controls.threshold or 0.0)
         if similarity < floor:
-            against.append(("threshold", f"{similarity:.3f} is below {floor:.3f}"))
+            against.append(("threshold", below(similarity, floor)))
         reason = unacceptable(entry, question, verdict, now_s)
         if reason is not None:
             against.append(("policy", reason))
@@ -309,6 +371,8 @@ class TieredCache:
         gone = list(entry_ids)
         if not gone:
             return
+        for entry_id in gone:
+            self._owed.pop(entry_id, None)
         self._drops += 1
         self._session.forget(gone)
         self._recent.forget(gone)

@@ -3,6 +3,7 @@
 Pure. The measured false-hit rate and the reader come with the next step; they will stand here.
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -21,6 +22,11 @@ class Weighed:
     refused: tuple[Refusal, ...]
 
 
+def below(similarity: float, floor: float) -> str:
+    """In words. Cut, not rounded: a cosine that is refused must not read as if it were enough."""
+    return f"{math.floor(similarity * 1000) / 1000:.3f} is below {floor:.3f}"
+
+
 def weigh(
     question: Question, candidates: Iterable[tuple[Entry, float]], threshold: float, verdict: Verdict, now_s: float
 ) -> Weighed:
@@ -36,7 +42,7 @@ def weigh(
     for entry, similarity in candidates:
         stored = entry.text or ""
         if similarity < floor:
-            refused.append(Refusal(entry.id, stored, similarity, "threshold", f"{similarity:.3f} is below {floor:.3f}"))
+            refused.append(Refusal(entry.id, stored, similarity, "threshold", below(similarity, floor)))
             break  # the others are farther still
         reason = unacceptable(entry, question, verdict, now_s)
         if reason is not None:

@@ -32,8 +32,9 @@ Handler = Callable[[web.BaseRequest], Coroutine[Any, Any, web.StreamResponse]]
 Journey = Callable[[Call], AbstractAsyncContextManager[Reply]]
 
 _MODEL = "/v1/models/"
+_BODY_S = 300.0  # how long a body may take; who sends half of one holds it in our memory
 _LONGEST_ID = 256  # characters of a request id that we repeat
-_CORS_EXPOSED = "Cache-Status, Age, X-Request-Id, Retry-After"
+_CORS_EXPOSED = "Cache-Status, Age, X-Request-Id, X-Rejoinder-Worker, Retry-After"
 _LOGGED_MESSAGE = "Something broke on our side; the log has the details under this request id."
 
 
@@ -167,6 +168,7 @@ class Api:
         for worker in self._pool:
             states[worker.state.value] += 1
         self._metrics.workers(states)
+        self._metrics.owed(self._gateway.owed)
         return web.Response(body=self._metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
 
     async def explain(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -211,7 +213,7 @@ class Api:
 
     async def _read(self, request: web.BaseRequest, request_id: str, path: str | None) -> Call:
         headers = request.headers
-        tenant = self._door.enter(headers.get("Authorization"), headers.get("X-Api-Key"))
+        tenant = self._door.enter(headers)
         body = b""
         if (request.content_length or 0) > self._body_limit_bytes:
             raise self._too_large()
@@ -220,7 +222,13 @@ class Api:
                 # Only now, so that a wrong key or a body that is too large costs nobody the upload (RFC 9110, 10.1.1).
                 request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             try:
-                body = await request.read()
+                if request.content.is_eof():
+                    body = await request.read()
+                else:
+                    async with asyncio.timeout(_BODY_S):
+                        body = await request.read()
+            except TimeoutError:
+                raise BadRequest(f"The request body did not arrive within {_BODY_S:g} s.") from None
             except web.HTTPRequestEntityTooLarge:
                 raise self._too_large() from None
             except (web.HTTPBadRequest, ValueError) as bad:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from proxy.errors import Unauthorized
 
 NOBODY = "keyless"
+_OTHER_CREDENTIALS = ("X-Api-Key", "Api-Key", "X-Goog-Api-Key")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,18 @@ class Door:
         """Whether clients prove who they are to us; then their keys never reach the workers."""
         return bool(self._tenants)
 
-    def enter(self, authorization: str | None, api_key: str | None) -> Tenant:
-        """authorization: the `Authorization` header.  api_key: `X-Api-Key`, as Anthropic's clients send it.
-        Raises Unauthorized."""
-        key = _bearer(authorization) or api_key
+    def enter(self, headers: Mapping[str, str]) -> Tenant:
+        """headers: case-insensitive. Raises Unauthorized.
+
+        With keys configured, the key is the bearer, or `X-Api-Key` as Anthropic's clients send it. Without, whatever a
+        worker could take for a credential tells callers apart: what one of them is told is not for the other."""
+        authorization = headers.get("Authorization")
         if not self._tenants:
-            return Tenant(self._digest(key), self._open) if key else self._nobody
+            if authorization is None and not any(name in headers for name in _OTHER_CREDENTIALS):
+                return self._nobody
+            said = [key for key in (_bearer(authorization), *map(headers.get, _OTHER_CREDENTIALS)) if key]
+            return Tenant(self._digest("\0".join(said)), self._open) if said else self._nobody
+        key = _bearer(authorization) or headers.get("X-Api-Key")
         if key is None:
             raise Unauthorized(
                 "You didn't provide an API key. Send it as `Authorization: Bearer YOUR_KEY`; "

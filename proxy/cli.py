@@ -3,6 +3,7 @@
 import contextlib
 import json
 import logging
+import socket
 import sys
 import tempfile
 import urllib.error
@@ -30,6 +31,8 @@ cli = typer.Typer(
     "remembers the conversation.",
 )  # fmt: skip
 console = Console()
+
+DEMO_QUESTIONS = ("How do I reset my password?", "how do i reset my password", "How can I reset my password?")
 
 Config = Annotated[
     Path | None, typer.Option("--config", "-c", help="TOML file with settings.", envvar="REJOINDER_SETTINGS")
@@ -144,11 +147,6 @@ def settings(config: Config = None, set_: Set = None, as_json: Annotated[bool, t
     console.print(table)
 
 
-def main() -> None:
-    """The script's entry."""
-    cli()
-
-
 # ── helpers of the front ─────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -194,6 +192,8 @@ def _mendable() -> Iterator[None]:
         yield
     except (StateError, CacheError) as wrong:
         _fail(str(wrong))
+    except socket.gaierror as wrong:
+        _fail(f"Cannot listen: {wrong.strerror or wrong}. --host must be an address or a name of this machine.")
     except OSError as wrong:
         _fail(f"Cannot listen: {wrong.strerror or wrong}. Is the port taken? Choose another with --port.")
 
@@ -209,13 +209,9 @@ def _announce_demo(proxy: Proxy, workers: int) -> None:
         f"Rejoinder demo on {proxy.url}: {workers} SIMULATED workers (their answers only quote the question), "
         "real cache."
     )
-    ask = f"curl -si {proxy.url}/v1/chat/completions -d"
+    ask = f"curl -si {proxy.url}/v1/chat/completions --json"
     typer.echo("Ask twice, then in other words, and look at Cache-Status:")
-    for question in (
-        "How do I reset my password?",
-        "how do i reset my password",
-        "I forgot my password, how can I set a new one?",
-    ):
+    for question in DEMO_QUESTIONS:
         typer.echo(f'  {ask} \'{{"model":"demo","messages":[{{"role":"user","content":"{question}"}}]}}\'')
 
 

@@ -102,10 +102,8 @@ class Dispatch:
         except NoWorker:
             if trouble is None:
                 raise
-            raise NoWorker(
-                f"No worker is up for this request: {trouble}, and there is no other to ask. Try again in 2 s.",
-                retry_after_s=2,
-            ) from trouble
+            log.warning("nobody is left to ask: %s", trouble)  # the client need not know where our workers live
+            raise NoWorker("No worker is up for this request. Try again in 2 s.", retry_after_s=2) from trouble
 
     def _another(self, errand: Errand, avoid: frozenset[str]) -> bool:
         return any(w.state is State.UP and w.url not in avoid and w.serves(errand.model) for w in self._pool)
@@ -121,8 +119,10 @@ async def told_chunks(reply: UpstreamReply) -> AsyncIterator[bytes]:
 
 
 def _told(failed: WorkerFailed) -> UpstreamFailed | UpstreamTimedOut | NoWorker:
+    """In the client's words; which worker it was, and where, stands in the log."""
+    log.warning("%s", failed)
     if isinstance(failed, WorkerSilent):
-        return UpstreamTimedOut(f"The worker took too long: {failed}.")
+        return UpstreamTimedOut(f"The worker took too long: nothing within {failed.waited_s:g} s. Try again.")
     if isinstance(failed, WorkerUnreachable):
-        return NoWorker(f"No worker could be reached: {failed}. Try again in 2 s.", retry_after_s=2)
-    return UpstreamFailed(f"The worker broke off: {failed}. The answer is not complete.")
+        return NoWorker("No worker could be reached. Try again in 2 s.", retry_after_s=2)
+    return UpstreamFailed("The worker broke off: this answer is not complete. Try again.")

@@ -49,11 +49,12 @@ class Listener:
 class Flight(Generic[Log]):
     """One generation. `result` is what the pilot learned at the end, None until then or when it failed."""
 
-    def __init__(self, shape: str, keep_bytes: int) -> None:
+    def __init__(self, shape: str, keep_bytes: int, patience_s: float) -> None:
         self.shape = shape
         self.head: Head | None = None
         self.result: Log | None = None
         self._keep_bytes = keep_bytes
+        self._patience_s = patience_s
         self._blocks: deque[Block] = deque()
         self._dropped = 0  # blocks that every listener had taken, gone from memory
         self._bytes = 0
@@ -86,7 +87,11 @@ class Flight(Generic[Log]):
             if self._bytes <= self._keep_bytes:
                 return
             self._room.clear()
-            await self._room.wait()
+            try:
+                async with asyncio.timeout(self._patience_s):
+                    await self._room.wait()
+            except TimeoutError:
+                self._leave_behind()
 
     def end(self, result: Log | None) -> None:
         """Everything was said."""
@@ -114,6 +119,8 @@ class Flight(Generic[Log]):
         """Every block, from where this listener is."""
         while True:
             at = listener.position - self._dropped
+            if at < 0:
+                raise UpstreamFailed("This reply was read too slowly; the rest of it is gone. Try again.")
             if at < len(self._blocks):
                 block = self._blocks[at]
                 listener.position += 1
@@ -143,6 +150,13 @@ class Flight(Generic[Log]):
         for listener in self._listeners:
             listener.news.set()
 
+    def _leave_behind(self) -> None:
+        """One who does not read must not hold the others, nor the worker: the slowest leave."""
+        slowest = min((listener.position for listener in self._listeners), default=0)
+        self._listeners = {listener for listener in self._listeners if listener.position > slowest}
+        if not self._listeners:
+            raise UpstreamFailed("Nobody read this reply for too long; it was given up.")
+
     def _trim(self) -> None:
         slowest = min((listener.position for listener in self._listeners), default=self._dropped + len(self._blocks))
         while self._dropped < slowest and self._blocks:
@@ -156,10 +170,12 @@ Pilot = Callable[[Flight[Log]], Awaitable[None]]
 class Flights(Generic[Log]):
     """Everything in the air. An async context manager: leaving cancels what still flies.
 
-    keep_bytes: how much of one generation is held for late joiners and slow readers, in bytes."""
+    keep_bytes: how much of one generation is held for late joiners and slow readers, in bytes.
+    patience_s: how long a reader who is that far behind may stand still before the others go on without it."""
 
-    def __init__(self, *, keep_bytes: int = 4 << 20) -> None:
+    def __init__(self, *, keep_bytes: int = 4 << 20, patience_s: float = 30.0) -> None:
         self._keep_bytes = keep_bytes
+        self._patience_s = patience_s
         self._by_key: dict[Key, Flight[Log]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -187,7 +203,7 @@ class Flights(Generic[Log]):
         flight = self._by_key.get(key) if key is not None else None
         joined = flight is not None and flight.joinable
         if flight is None or not joined:
-            flight = Flight[Log](shape, self._keep_bytes)
+            flight = Flight[Log](shape, self._keep_bytes, self._patience_s)
             if key is not None:
                 self._by_key[key] = flight
         listener = Listener()

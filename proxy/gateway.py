@@ -32,7 +32,10 @@ from proxy.routing.workers import WorkerPool
 
 log = logging.getLogger(__name__)
 
-_STATED_AGAIN = frozenset({"content-length", "date", "server"})  # by our own server, for the reply that it writes
+_SAID_BY_US = frozenset({"accept-encoding", "content-type"})
+_STATED_AGAIN = frozenset(
+    {"content-length", "date", "server", "age", "cache-status"}
+)  # by our own server, for the reply that it writes
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +100,7 @@ class Gateway:
 
     @contextlib.asynccontextmanager
     async def _journey(self, call: Call, asked: Asked) -> AsyncIterator[Reply]:
-        verdict = asked.verdict
+        verdict, since = asked.verdict, self._cache.forgets
         found = await self._cache.lookup(asked.question, verdict)
         self._metrics.looked_up(found)
         if isinstance(found, Hit):
@@ -107,7 +110,7 @@ class Gateway:
             raise NotCached(f"only-if-cached, and no stored answer may be served ({found.reason}).")
 
         async def pilot(flight: Flight[Landed]) -> None:
-            await self._generate(call, asked, found, flight)
+            await self._generate(call, asked, found, flight, since)
 
         key = (*flight_key(asked.question, verdict), asked.shape.removeprefix("json").removeprefix("sse"))
         for may_try_again in (True, False):
@@ -130,7 +133,7 @@ class Gateway:
 
     # ── asking and remembering ───────────────────────────────────────────────────────────────────────────────────
 
-    async def _generate(self, call: Call, asked: Asked, miss: Miss, flight: Flight[Landed]) -> None:
+    async def _generate(self, call: Call, asked: Asked, miss: Miss, flight: Flight[Landed], since: int) -> None:
         """Fly: ask a worker, pass on what it says, keep the answer when it may be kept."""
         async with self._dispatch.ask(self._errand(call, asked.body, asked.model)) as (choice, reply):
             flight.begin(Head(reply.status, reply.headers, choice.worker.name, choice.reason))
@@ -148,10 +151,10 @@ class Gateway:
                     await _say_events(flight, whole)
             if splitter is not None and splitter.rest():
                 await flight.say(Block(splitter.rest()))
-        flight.end(self._landed(asked, miss, reply.status, kept, streamed=splitter is not None))
+        flight.end(self._landed(asked, miss, reply.status, kept, since, streamed=splitter is not None))
 
     def _landed(
-        self, asked: Asked, miss: Miss, code: int, kept: list[bytes] | None, *, streamed: bool
+        self, asked: Asked, miss: Miss, code: int, kept: list[bytes] | None, since: int, *, streamed: bool
     ) -> Landed | None:
         if kept is None:
             self._metrics.refused_to_store("too large")
@@ -168,7 +171,7 @@ class Gateway:
         if reason is not None or told.answer is None:
             self._metrics.refused_to_store(reason or "")
             return Landed(told, None)
-        entry = self._cache.keep(asked.question, asked.verdict, told.answer)
+        entry = self._cache.keep(asked.question, asked.verdict, told.answer, since)
         if entry is not None:
             self._background(self._store(entry, miss))
         return Landed(told, entry)
@@ -182,8 +185,9 @@ class Gateway:
             call.raw_headers, forward_authorization=not self._door.authenticates, worker_api_key=self._worker_api_key,
             session_id=who.id if who is not None else None, request_id=call.request_id,
         )  # fmt: skip
-        if raw is None:  # we read the answer ourselves, so it must come as it is
-            headers = [(name, value) for name, value in headers if name.lower() != "accept-encoding"]
+        if raw is None:  # we read both body and answer: one is JSON whatever curl calls it, the other must come plain
+            headers = [(name, value) for name, value in headers if name.lower() not in _SAID_BY_US]
+            headers.append(("Content-Type", "application/json"))
             raw = openai.for_worker(body, call.body, who.id if who is not None else None)
         return Errand(call.method, call.target, headers, raw, model, who.id if who is not None else None)
 
@@ -279,6 +283,11 @@ class Gateway:
         except ProxyError as error:
             return explanation, error, who
         return explanation, choice, who
+
+    @property
+    def owed(self) -> int:
+        """Stored answers that cannot be found by meaning yet."""
+        return self._cache.owed
 
     async def settled(self) -> None:
         """Wait until every answer that was kept is stored."""

@@ -30,10 +30,13 @@ HOP_BY_HOP: Final = frozenset(
     }
 )
 # Host is the worker's own (router#158), Content-Length is counted again (sglang#27523), Expect was answered by us.
+# A cookie is for this host: it says nothing to vLLM, and answers are shared by people with different ones.
 # Session and request ids are stamped by us: the worker sees digests, never what the client called its session.
-_REPLACED: Final = HOP_BY_HOP | {b"host", b"content-length", b"expect", b"x-session-id", b"x-request-id"}
-_CREDENTIALS: Final = frozenset({b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key", b"cookie"})
-_OUR_COOKIES: Final = b"rejoinder_"
+_REPLACED: Final = HOP_BY_HOP | {
+    b"host", b"content-length", b"expect", b"x-session-id", b"x-request-id", b"cookie",
+}  # fmt: skip
+_CREDENTIALS: Final = frozenset({b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key"})
+_CORS: Final = b"access-control-"  # we answer browsers ourselves; a second Allow-Origin makes them refuse both
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
 
@@ -44,7 +47,11 @@ def strip_hop_by_hop(raw: RawHeaders) -> Headers:
     Values that cannot be written again (control characters) are dropped, because aiohttp would raise in mid-reply."""
     pairs = list(raw)
     stop = HOP_BY_HOP | {b"x-request-id"} | _named_by_connection(pairs)
-    return [(_text(name), _text(value)) for name, value in pairs if name.lower() not in stop and _writable(value)]
+    return [
+        (_text(name), _text(value))
+        for name, value in pairs
+        if (lower := name.lower()) not in stop and not lower.startswith(_CORS) and _writable(value)
+    ]
 
 
 def upstream_headers(
@@ -70,8 +77,6 @@ def upstream_headers(
         lower = name.lower()
         if lower in stop or not _writable(value):
             continue
-        if lower == b"cookie" and not (value := _without_our_cookies(value)):
-            continue
         headers.append((_text(name), _text(value)))
     if worker_api_key is not None:
         headers.append(("Authorization", f"Bearer {worker_api_key}"))
@@ -87,12 +92,6 @@ def _named_by_connection(pairs: list[tuple[bytes, bytes]]) -> frozenset[bytes]:
             options = b",".join([value for name, value in pairs if name.lower() == b"connection"])
             return frozenset(option.strip().lower() for option in options.split(b","))
     return frozenset()
-
-
-def _without_our_cookies(value: bytes) -> bytes:
-    """Ours are ours alone: they would let a worker speak for the session or the dashboard's user."""
-    kept = [part for part in value.split(b";") if not part.strip().startswith(_OUR_COOKIES)]
-    return b";".join(kept).strip()
 
 
 def _writable(value: bytes) -> bool:

@@ -62,6 +62,10 @@ class Metrics:
         self._workers = Gauge(
             "rejoinder_workers", "Workers by state", ["state"], registry=self.registry, multiprocess_mode="mostrecent"
         )
+        self._owed = Gauge(
+            "rejoinder_vectors_owed", "Stored answers that wait for their vector", registry=self.registry,
+            multiprocess_mode="livesum",
+        )  # fmt: skip
         self._counted: defaultdict[tuple[str, ...], int] = defaultdict(int)  # (name, label values …) → untold
         self._timed: dict[str, tuple[list[int], list[float]]] = {}  # source → (untold by bucket, [untold sum])
         self._in_flight_now = 0
@@ -144,6 +148,10 @@ class Metrics:
         """How many workers are in each state."""
         for state, count in states.items():
             self._workers.labels(state).set(count)
+
+    def owed(self, vectors: int) -> None:
+        """How many stored answers cannot be found by meaning yet."""
+        self._owed.set(vectors)
 
     # ── telling ──────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -3,6 +3,7 @@
 Sources: the OpenAI API reference, and vLLM 0.32's own replies where it says more (reasoning, cached tokens).
 """
 
+import json
 import random
 import re
 from collections.abc import Mapping
@@ -15,10 +16,12 @@ from cache import Answer, Kind, Outcome
 from proxy.errors import BadRequest, ProxyError
 
 CACHED_PATHS = {"/v1/chat/completions": Kind.CHAT, "/v1/completions": Kind.COMPLETION}
+_TRUE = frozenset({"1", "true", "t", "yes", "y", "on"})  # what vLLM (pydantic) takes for true
 _FORM_MODEL = re.compile(rb'name="?model"?\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]{1,256})')
 _DEEPEST = 250  # levels of nesting; orjson reads 1024 and writes 254
 _ID_PREFIX = {Kind.CHAT: "chatcmpl-", Kind.COMPLETION: "cmpl-"}
 
+_LONG_NUMBER = re.compile(rb"\d{19}")
 _ids = random.Random()  # seeded by the system; an id must be unique, not secret, and this is ten times faster
 
 
@@ -35,7 +38,18 @@ def read_body(body: bytes) -> dict[str, Any]:
             orjson.dumps(value)
         except TypeError:
             raise BadRequest(f"The request body is nested more than {_DEEPEST} levels deep.") from None
+    if _LONG_NUMBER.search(body):
+        json.loads(body, parse_int=_fitting)
     return value
+
+
+def _fitting(digits: str) -> int:
+    """An integer as it stands in JSON. Raises BadRequest: what orjson would round to a float could not be told from its
+    neighbours, and two requests would share one answer."""
+    number = int(digits) if len(digits) <= 21 else 1 << 64
+    if not -(1 << 63) <= number < 1 << 64:
+        raise BadRequest(f"The number {digits[:24]}… does not fit 64 bits. Send it as a string.")
+    return number
 
 
 def model_of(body: Mapping[str, Any]) -> str | None:
@@ -48,7 +62,8 @@ def model_of(body: Mapping[str, Any]) -> str | None:
 
 def wants_stream(body: Mapping[str, Any]) -> bool:
     """Whether the caller asked for server-sent events."""
-    return body.get("stream") is True
+    value = body.get("stream")
+    return value is True or value == 1 or (isinstance(value, str) and value.lower() in _TRUE)
 
 
 def wants_usage(body: Mapping[str, Any]) -> bool:

@@ -21,6 +21,7 @@ from proxy.routing.identity import COOKIE, Strength, identify
 from proxy.routing.workers import WorkerPool
 
 _REMEMBERED_BODY_BYTES = 16_384  # larger bodies repeat seldom and cost memory
+_OBJECTS_BYTES = 6_000
 _Key = tuple[str, str, bytes, str | None, str | None, str | None, str | None, int]
 
 
@@ -41,9 +42,9 @@ class Asked:
 
 class Reader:
     """Reads calls. pool: knows which weights stand behind a model's name; the same name over others is another model.
-    bytes_limit: how much is remembered, in bytes of request bodies."""
+    bytes_limit: how much is remembered, in bytes of memory."""
 
-    def __init__(self, rules: Rules, secret: bytes, pool: WorkerPool, *, bytes_limit: int = 16 << 20) -> None:
+    def __init__(self, rules: Rules, secret: bytes, pool: WorkerPool, *, bytes_limit: int = 64 << 20) -> None:
         self._rules = rules
         self._pool = pool
         self._secret = secret
@@ -65,10 +66,10 @@ class Reader:
         asked = self._read(call)
         if len(call.body) <= _REMEMBERED_BODY_BYTES:
             self._remembered[key] = asked
-            self._bytes += len(call.body)
+            self._bytes += _cost(key)
             while self._bytes > self._bytes_limit:
                 oldest, _ = self._remembered.popitem(last=False)
-                self._bytes -= len(oldest[2])
+                self._bytes -= _cost(oldest)
         return asked
 
     def _read(self, call: Call) -> Asked:
@@ -87,6 +88,12 @@ class Reader:
             kind, body, model, controls, question, judge(question, controls, self._rules),
             openai.shape(body), openai.wants_stream(body), openai.wants_usage(body),
         )  # fmt: skip
+
+
+def _cost(key: _Key) -> int:
+    """Bytes that a remembered reading takes, about: its key, its decoded body, and the objects around it (measured:
+    5.9 KB for a body of 80 B)."""
+    return _OBJECTS_BYTES + 4 * len(key[2]) + sum(len(part) for part in key if isinstance(part, str))
 
 
 def _cache_control(headers: MultiMapping[str]) -> str | None:

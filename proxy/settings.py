@@ -8,6 +8,7 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
@@ -15,6 +16,9 @@ from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDic
 from proxy.routing.workers import canonical_url
 
 ENV_PREFIX = "REJOINDER_"
+
+
+_SHORTEST_SECRET = 16
 
 
 class SettingsError(Exception):
@@ -107,6 +111,30 @@ class Settings(BaseModel):
                 raise ValueError(f"{url!r} is not a URL such as http://127.0.0.1:8000")
             canonical_url(url)  # raises for what no worker can be
         return tuple(url.rstrip("/").removesuffix("/v1") for url in urls)
+
+    @field_validator("redis_url")
+    @classmethod
+    def _is_redis(cls, url: SecretStr | None) -> SecretStr | None:
+        if url is None or not url.get_secret_value().strip():
+            return None
+        parts = urlsplit(url.get_secret_value())
+        example = "write redis://HOST:6379/0, rediss://… for TLS, or unix:///path/to/socket"
+        if parts.scheme not in ("redis", "rediss", "unix"):
+            raise ValueError(example)
+        try:
+            sound = parts.scheme == "unix" or (bool(parts.hostname) and parts.port != 0)
+        except ValueError:
+            sound = False
+        if not sound or (parts.scheme != "unix" and parts.path.strip("/") and not parts.path.strip("/").isdecimal()):
+            raise ValueError(f"the host, the port or the number of the database is not one: {example}")
+        return url
+
+    @field_validator("secret")
+    @classmethod
+    def _is_long(cls, secret: SecretStr | None) -> SecretStr | None:
+        if secret is not None and len(secret.get_secret_value()) < _SHORTEST_SECRET:
+            raise ValueError(f"at least {_SHORTEST_SECRET} characters, chosen at random: it keys every digest")
+        return secret
 
     @model_validator(mode="after")
     def _fit_together(self) -> "Settings":

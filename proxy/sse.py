@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 
 DONE = b"data: [DONE]\n\n"
+_LONGEST_EVENT_BYTES = 4 << 20
 _PIECE_CHARS = 24  # how much of a stored answer one replayed chunk carries
 
 
@@ -26,24 +27,40 @@ def _end_of_last(data: bytes, mark: bytes) -> int:
 class Splitter:
     """Cuts a byte stream at event ends. Feed it what arrives; it gives back whole events and keeps the rest."""
 
-    __slots__ = ("_tail",)
+    __slots__ = ("_bytes", "_tail")
 
     def __init__(self) -> None:
-        self._tail = b""
+        self._tail: list[bytes] = []
+        self._bytes = 0
 
     def feed(self, data: bytes) -> bytes:
-        """Every whole event that is now known, as one piece, unchanged; empty when none is."""
-        whole = self._tail + data if self._tail else data
-        end = max(_end_of_last(whole, mark) for mark in _MARKS)
-        if end == 0:
-            self._tail = whole
+        """Every whole event that is now known, as one piece, unchanged; empty when none is. An event that does not end
+        within some megabytes is no event: it is passed on as it is."""
+        edge = self._edge()  # a mark may lie across two reads
+        end = max(_end_of_last(edge + data, mark) for mark in _MARKS) - len(edge)
+        if end <= 0 and self._bytes + len(data) <= _LONGEST_EVENT_BYTES:
+            self._tail.append(data)
+            self._bytes += len(data)
             return b""
-        self._tail = whole[end:]
-        return whole[:end]
+        if end <= 0:
+            end = len(data)
+        whole = b"".join((*self._tail, data[:end])) if self._tail else data[:end]
+        self._tail = [data[end:]] if end < len(data) else []
+        self._bytes = len(data) - end
+        return whole
 
     def rest(self) -> bytes:
         """What never became a whole event."""
-        return self._tail
+        return b"".join(self._tail)
+
+    def _edge(self) -> bytes:
+        """The last bytes that are held, enough to complete a mark."""
+        edge = b""
+        for part in reversed(self._tail):
+            edge = part[-3:] + edge
+            if len(edge) >= 3:
+                break
+        return edge[-3:]
 
 
 def events(data: bytes) -> Iterator[bytes]:
@@ -103,6 +120,8 @@ def assemble(data: bytes) -> dict[str, Any]:
         if payload == b"[DONE]":
             done = True
             continue
+        if done:
+            raise Incomplete("it went on after [DONE]")
         try:
             chunk = orjson.loads(payload)
         except orjson.JSONDecodeError as bad:
@@ -111,7 +130,10 @@ def assemble(data: bytes) -> dict[str, Any]:
             raise Incomplete("the stream carries an error")
         try:
             for piece in chunk.pop("choices", None) or ():
-                _merge_choice(choices.setdefault(int(piece.get("index", 0)), {}), piece)
+                choice = choices.setdefault(int(piece.get("index", 0)), {})
+                if choice.get("finish_reason") is not None and _says(piece):
+                    raise Incomplete("it went on after its finish_reason")
+                _merge_choice(choice, piece)
         except (TypeError, ValueError, AttributeError) as odd:  # JSON, but not as anybody writes a chunk
             raise Incomplete("an event is no chunk of an answer") from odd
         usage = chunk.pop("usage", None)
@@ -123,6 +145,12 @@ def assemble(data: bytes) -> dict[str, Any]:
     whole["object"] = str(whole.get("object", "")).removesuffix(".chunk")
     whole["choices"] = [_joined(choices[index]) for index in sorted(choices)]
     return whole
+
+
+def _says(piece: dict[str, Any]) -> bool:
+    """Whether a chunk adds words or calls."""
+    delta = piece.get("delta") or {}
+    return bool(piece.get("text")) or any(value for name, value in delta.items() if name != "role")
 
 
 class _Pieces:

@@ -158,7 +158,7 @@ class BatchingEmbedder:
     def languages(self) -> frozenset[str]:
         return self._open().languages
 
-    async def embed(self, text: str) -> Vector:
+    async def embed(self, text: str, *, deadline_s: float | None = None) -> Vector:
         facts = self._open()
         if len(text) > CHARACTERS_PER_TOKEN * facts.window:
             raise TextTooLong(f"{len(text)} characters; the model reads {facts.window} tokens")
@@ -166,22 +166,22 @@ class BatchingEmbedder:
             raise EmbedderUnavailable(f"{self._queue_limit} texts are waiting already")
         if not self._breaker.admits():
             raise EmbedderUnavailable("the model failed several times in a row; it is left alone for a while")
-        return await self._ask(text)
+        return await self._ask(text, self._deadline_s if deadline_s is None else deadline_s)
 
-    async def _ask(self, text: str) -> Vector:
+    async def _ask(self, text: str, deadline_s: float) -> Vector:
         asked = _Asked(text, asyncio.get_running_loop().create_future())
         began_s, progress = self._clock(), self._progress
         self._waiting.add(asked)
         self._inbox.put(asked)
         try:
-            async with asyncio.timeout(self._deadline_s):
+            async with asyncio.timeout(deadline_s):
                 vector = await asked.answer
         except TimeoutError:
             if self._progress == progress:
                 self._breaker.failed(began_s)
             else:
                 self._breaker.gave_up()
-            raise EmbedderUnavailable(f"no vector within {self._deadline_s * 1000:g} ms") from None
+            raise EmbedderUnavailable(f"no vector within {deadline_s * 1000:g} ms") from None
         except TextTooLong:
             self._breaker.succeeded()
             raise

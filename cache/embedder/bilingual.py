@@ -59,6 +59,6 @@ class BilingualEmbedder:
     def languages(self) -> frozenset[str]:
         return (self._english.languages - {"zh"}) | (self._chinese.languages & {"zh"})
 
-    async def embed(self, text: str) -> Vector:
+    async def embed(self, text: str, *, deadline_s: float | None = None) -> Vector:
         reader = self._chinese if language(text) == "zh" else self._english
-        return await reader.embed(text)
+        return await reader.embed(text, deadline_s=deadline_s)

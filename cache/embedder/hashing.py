@@ -43,7 +43,7 @@ class HashingEmbedder:
     def languages(self) -> frozenset[str]:
         return frozenset({"en", "zh"})
 
-    async def embed(self, text: str) -> Vector:
+    async def embed(self, text: str, *, deadline_s: float | None = None) -> Vector:
         if len(text) > _LONGEST:
             raise TextTooLong(f"{len(text)} characters; this embedder reads {_LONGEST}")
         vector = np.zeros(self._dim, dtype=np.float32)

@@ -25,7 +25,7 @@ class MemoryStore:
         self._places: dict[int, int] = {}  # id -> position of its put
         self._keys: dict[tuple[Scope, str], int] = {}
         self._wordings: dict[tuple[Scope, str], set[int]] = {}
-        self._ages: list[tuple[float, int, int]] = []  # heap of (created_s, position, id); may hold dropped ones
+        self._ages: list[tuple[int, int]] = []  # heap of (position, id); may hold dropped ones
         self._position = 0
 
     async def __aenter__(self) -> Self:
@@ -52,9 +52,9 @@ class MemoryStore:
         self._entries[entry.id] = entry
         self._places[entry.id] = self._position
         self._keys[entry.scope, entry.key] = entry.id
-        heapq.heappush(self._ages, (entry.created_s, self._position, entry.id))
+        heapq.heappush(self._ages, (self._position, entry.id))
         if len(self._ages) > 2 * len(self._entries) + BATCH:
-            self._ages = [(each.created_s, self._places[each.id], each.id) for each in self._entries.values()]
+            self._ages = [(self._places[each.id], each.id) for each in self._entries.values()]
             heapq.heapify(self._ages)
         if entry.wording is not None:
             self._wordings.setdefault((entry.scope, entry.wording), set()).add(entry.id)
@@ -111,7 +111,7 @@ class MemoryStore:
 
     def _oldest(self) -> int:
         while True:
-            _, place, entry_id = heapq.heappop(self._ages)
+            place, entry_id = heapq.heappop(self._ages)
             if self._places.get(entry_id) == place:
                 return entry_id
 

@@ -197,8 +197,8 @@ class RedisStore:
         except StoreUnavailable as error:
             if FOREIGN in str(error):
                 raise StateError(
-                    "the answers in Redis were made with another secret. Give every replica the same secret, list the "
-                    "old one under previous_secrets, or use another prefix"
+                    "the answers in Redis were made with another secret. Give every replica the same secret, or use "
+                    "another redis_prefix to start anew"
                 ) from error
             raise
         return Place(epoch.decode(), int(number), stream_id.decode())

@@ -5,7 +5,7 @@ Keys, all with one hash tag and so in one slot of a cluster, and all derived fro
     :e:<id>            hash: m (columns as JSON), b (body), v (vector); expires by itself
     :k:<scope>:<key>   the id with this exact key; expires with it
     :w:<scope>:<words> sorted set: the newest ids with this wording, by their time
-    :created :expires  sorted sets: every id, by time
+    :created :expires  sorted sets: every id, by the order of puts and by time
     :rows:<embedder>   sorted set: searchable ids, by seq;  :embedders names them
     :feed              stream: n (contiguous, so that a gap shows), o (who wrote), a (id added), r (ids removed)
 
@@ -92,7 +92,7 @@ if excess > 0 then
 end
 redis.call('HSET', entry, 'm', ARGV[7], 'b', body)
 redis.call('SET', key, id)
-redis.call('ZADD', base .. ':created', m[13], id)
+redis.call('ZADD', base .. ':created', seq, id)
 redis.call('ZADD', base .. ':expires', given(m[14]) and m[14] or '+inf', id)
 if ttl ~= '' then
     redis.call('PEXPIRE', entry, ttl)

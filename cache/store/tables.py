@@ -40,7 +40,7 @@ _LIGHT = _ALL.replace("vector", "NULL")  # a found entry is served; its vector i
 _PLACE = "tenant = ? AND model = ? AND scope = ?"
 _INSERT = f"INSERT INTO entry ({_ALL}) VALUES ({', '.join('?' * len(COLUMNS))})"
 _SAME = f"SELECT seq, id FROM entry WHERE {_PLACE} AND key = ? UNION SELECT seq, id FROM entry WHERE id = ?"
-_OLDEST = "SELECT seq, id FROM entry WHERE seq <> ? ORDER BY created_s, seq LIMIT ?"
+_OLDEST = "SELECT seq, id FROM entry WHERE seq <> ? ORDER BY seq LIMIT ?"
 # One statement, so that the answer costs one round through the interpreter lock, which a busy event loop holds.
 _FIND = f"""
 SELECT * FROM (SELECT seq, {_LIGHT} FROM entry WHERE {_PLACE} AND key = ? AND expires_s > ?)
@@ -228,8 +228,8 @@ def admit(tables: Tables, key_version: int, fingerprints: Sequence[str]) -> str 
         return f"made by an older version (schema {schema}, keys {keys})"
     if meta["secret"] not in fingerprints:
         raise StateError(
-            "the stored answers were made with another secret. Give that secret back, list it under "
-            "previous_secrets, or name another state directory"
+            "the stored answers were made with another secret. Give that secret back, or name another state_dir to "
+            "start anew"
         )
     if meta["secret"] != fingerprints[0]:
         tables.note("secret", fingerprints[0])

@@ -50,6 +50,11 @@ class RecentTier:
             raise StoreUnavailable(f"no answer from the store within {self._deadline_s * 1000:g} ms") from late
         return found
 
+    def replaced(self, entry: Entry) -> bool:
+        """Whether a later answer to the same request stands in memory already."""
+        held = self._hot.exact(entry.scope.key, entry.key)
+        return held is not None and held.id != entry.id
+
     def keep_hot(self, entry: Entry) -> None:
         """Hold an entry in memory, so that its next repetition needs no store."""
         self._hot.put(entry)

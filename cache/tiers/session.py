@@ -13,18 +13,21 @@ from cache.tiers.shelf import Shelf
 
 
 class SessionTier:
-    """Bounded in sessions, in entries a session and in bytes a session; least recently used leave first."""
+    """Bounded in sessions, in entries and bytes a session, and in bytes over all of them, as ids are free to invent.
+    Least recently used leave first."""
 
     name = "session"
 
     def __init__(
         self, clock: Clock, *, sessions: int = 10_000, entries: int = 64, bytes_limit: int = 1 << 20,
-        idle_s: float = 3600.0,
+        total_bytes: int = 256 << 20, idle_s: float = 3600.0,
     ) -> None:  # fmt: skip
         self._clock = clock
         self._sessions_limit = sessions
         self._entries_limit = entries
         self._bytes_limit = bytes_limit
+        self._total_bytes = total_bytes
+        self._bytes = 0
         self._idle_s = idle_s
         self._shelves: OrderedDict[tuple[str, str], tuple[Shelf, float]] = OrderedDict()
         self._holders: dict[int, set[tuple[str, str]]] = {}  # entry id → sessions; `sweep` drops what went stale
@@ -41,6 +44,7 @@ class SessionTier:
         now_s = self._clock()
         if now_s - used_s > self._idle_s:
             del self._shelves[place]
+            self._bytes -= shelf.bytes
             return
         self._shelves[place] = (shelf, now_s)
         self._shelves.move_to_end(place)
@@ -59,14 +63,17 @@ class SessionTier:
         place = (question.scope.tenant, question.session)
         now_s = self._clock()
         held = self._shelves.get(place)
+        before = held[0].bytes if held is not None else 0
         if held is None or now_s - held[1] > self._idle_s:
             held = (Shelf(self._entries_limit, self._bytes_limit), now_s)
         held[0].put(entry)
+        self._bytes += held[0].bytes - before
         self._holders.setdefault(entry.id, set()).add(place)
         self._shelves[place] = (held[0], now_s)
         self._shelves.move_to_end(place)
-        while len(self._shelves) > self._sessions_limit:
-            self._shelves.popitem(last=False)
+        while len(self._shelves) > self._sessions_limit or (self._bytes > self._total_bytes and len(self._shelves) > 1):
+            _, (shelf, _) = self._shelves.popitem(last=False)
+            self._bytes -= shelf.bytes
 
     def forget(self, entry_ids: Iterable[int]) -> int:
         """Drop these entries from every session. Returns how many copies were here."""
@@ -74,7 +81,10 @@ class SessionTier:
         for entry_id in entry_ids:
             for place in self._holders.pop(entry_id, ()):
                 held = self._shelves.get(place)
-                dropped += held[0].forget([entry_id]) if held is not None else 0
+                if held is not None:
+                    before = held[0].bytes
+                    dropped += held[0].forget([entry_id])
+                    self._bytes += held[0].bytes - before
         return dropped
 
     def forget_shared(self) -> int:
@@ -106,6 +116,7 @@ class SessionTier:
             for entry in shelf:
                 holders.setdefault(entry.id, set()).add(place)
         self._holders = holders
+        self._bytes = sum(shelf.bytes for shelf, _ in self._shelves.values())
         return len(idle)
 
     def __len__(self) -> int:

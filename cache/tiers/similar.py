@@ -101,9 +101,11 @@ class SimilarTier:
         except (StoreUnavailable, OSError) as trouble:
             log.warning("no snapshot of the index was written: %s", trouble)
 
-    async def embed(self, text: str) -> Vector:
-        """Raises TextTooLong, EmbedderUnavailable."""
-        return await self._embedder.embed(text)
+    async def embed(self, text: str, *, deadline_s: float | None = None) -> Vector:
+        """deadline_s: None = the embedder's own. Raises TextTooLong, EmbedderUnavailable."""
+        if deadline_s is None:
+            return await self._embedder.embed(text)
+        return await self._embedder.embed(text, deadline_s=deadline_s)
 
     async def holds(self, scope: Scope) -> bool:
         """Whether a search in this scope can find anything; when not, the question needs no vector."""

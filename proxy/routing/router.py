@@ -82,7 +82,7 @@ def _home(
     if home.state is State.UP and home.url not in avoid:
         second = None if settled is None else _second(view, weights, first, avoid)
         if settled is not None and second is not None and _emptier(pool, second, home, settled):
-            return Choice(second, f"session: new, second home is emptier than {home.name}")
+            return Choice(second, f"session: new; its second home is emptier than {home.name}")
         return Choice(home, "session: rendezvous home")
     worker = max(up, key=lambda w: xxh3_64_intdigest(key, w.seed))
     return Choice(worker, f"session: home {home.name} is {_absence(home)}, moved")

@@ -28,7 +28,7 @@ class Listening(HashingEmbedder):
     ) -> None:
         self.open = False
 
-    async def embed(self, text: str) -> Vector:
+    async def embed(self, text: str, *, deadline_s: float | None = None) -> Vector:
         self.heard.append(text)
         return await super().embed(text)
 

@@ -98,7 +98,7 @@ class Embedder(HashingEmbedder):
         self.asked: list[str] = []
         self.away = False
 
-    async def embed(self, text: str) -> Vector:
+    async def embed(self, text: str, *, deadline_s: float | None = None) -> Vector:
         self.asked.append(text)
         if self.away:
             raise EmbedderUnavailable("no vector within 50 ms")
@@ -834,3 +834,62 @@ def _check(
         assert question.session == stored.session is not None
     if hit.tier == "recent" and hit.likeness is Likeness.WORDING:
         assert now_s - hit.entry.created_s <= RULES.recent_window_s
+
+
+# ── what came too late ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def test_an_answer_whose_vector_came_too_late_is_found_by_meaning_once_the_embedder_is_well() -> None:
+    """Found in review: on a busy machine half of the answers were never found by meaning again, and nobody was told."""
+    async with house() as here:
+        here.embedder.away = True
+        await here.answer(RESET)
+        assert here.cache.owed == 1
+        assert tier_of(await here.look(HOW_CAN)) == "empty-scope"
+        await here.cache.repay()
+        assert here.cache.owed == 1, "it is still away"
+        here.embedder.away = False
+        await here.cache.repay()
+        assert here.cache.owed == 0
+        assert tier_of(await here.look(HOW_CAN)) == "similar meaning"
+        assert await here.cache.count() == 1
+
+
+async def test_a_vector_that_is_owed_does_not_bring_back_what_was_forgotten() -> None:
+    async with house() as here:
+        here.embedder.away = True
+        await here.answer(RESET)
+        await here.cache.forget(Selection())
+        here.embedder.away = False
+        await here.cache.repay()
+        assert (here.cache.owed, await here.cache.count()) == (0, 0)
+        assert isinstance(await here.look(RESET), Miss)
+
+
+async def test_an_older_answer_that_is_stored_late_does_not_replace_a_newer_one() -> None:
+    """Found in review: the old one waited for its vector while the new one was stored and acknowledged."""
+    async with house() as here:
+        question, verdict = here.ask(RESET)
+        old = here.cache.keep(question, verdict, Answer(b'{"n":"old"}', 1))
+        new = here.cache.keep(question, verdict, Answer(b'{"n":"new"}', 1))
+        assert old is not None and new is not None
+        assert await here.cache.store(new)
+        assert not await here.cache.store(old)
+        found = await here.look(RESET)
+        assert isinstance(found, Hit) and found.entry.answer.body == b'{"n":"new"}'
+        assert [entry.id for entry in await here.store.get([old.id, new.id])] == [new.id]
+
+
+async def test_a_purge_reaches_the_answers_that_were_still_being_made() -> None:
+    """Found in review: what was in the air when everything was forgotten was stored afterwards, for a day."""
+    async with house() as here:
+        question, verdict = here.ask(RESET)
+        since = here.cache.forgets
+        await here.cache.forget(Selection(tenant="another shop"))
+        assert here.cache.keep(question, verdict, Answer(b"{}", 1), since) is not None, "not about this one"
+        since = here.cache.forgets
+        await here.cache.forget(Selection(tenant="shop"))
+        assert here.cache.keep(question, verdict, Answer(b"{}", 1), since) is None
+        assert here.cache.keep(question, verdict, Answer(b"{}", 1), here.cache.forgets) is not None, (
+            "asked for afterwards"
+        )

@@ -398,3 +398,37 @@ async def test_the_admin_door_is_never_passed_on(house: OpenHouse) -> None:
                 told = await h.send(method, path)
                 assert (told.status, told.error["code"]) == (404, "not_found")
         assert worker.calls == []
+
+
+async def test_the_workers_own_cors_headers_stop_at_our_door(house: OpenHouse) -> None:
+    """Found in review: a forbidden origin was let in by the worker, and an allowed one got two Allow-Origin headers."""
+
+    async def answer(_: web.Request, __: Asked) -> web.StreamResponse:
+        headers = {"Access-Control-Allow-Origin": "*", "Access-Control-Allow-Credentials": "true"}
+        return web.json_response(completion({"content": "fine"}), headers=headers)
+
+    async with ScriptedWorker(answer) as worker, house([worker], cors_origins=("https://ok.example",)) as h:
+        for origin, allowed in (("https://ok.example", ["https://ok.example"]), ("https://evil.example", [])):
+            for path in ("/v1/chat/completions", "/v1/score"):
+                told = await h.send("POST", path, json=request("Hello?"), headers={"Origin": origin})
+                assert told.headers.getall("Access-Control-Allow-Origin", []) == allowed
+                assert "Access-Control-Allow-Credentials" not in told.headers
+
+
+async def test_a_body_that_curl_calls_a_form_reaches_the_worker_as_the_json_it_is(house: OpenHouse) -> None:
+    """Found in review: `curl -d` says so, and vLLM takes nothing but application/json."""
+    async with house() as h:
+        body = orjson.dumps(request("How do I descale the kettle?"))
+        told = await h.post("/v1/chat/completions", body, {"Content-Type": "application/x-www-form-urlencoded"})
+        assert told.status == 200
+        [call] = h.asked
+        assert [value for name, value in call.headers.items() if name.lower() == "content-type"] == ["application/json"]
+
+
+async def test_callers_with_different_credentials_share_nothing_whatever_the_header(house: OpenHouse) -> None:
+    """Found in review, B3: a worker may check any of them, so each of them is another caller."""
+    async with house() as h:
+        for header in ("Authorization", "X-Api-Key", "Api-Key", "X-Goog-Api-Key"):
+            for who in ("alice", "bob"):
+                assert not (await h.ask("How do I descale the kettle?", headers={header: f"{who} {header}"})).hit
+        assert h.calls == 8

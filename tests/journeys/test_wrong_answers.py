@@ -9,6 +9,7 @@ from embedders import Placed, alike
 from house import EMBEDDERS, OpenHouse, request
 from scripted import Asked, ScriptedWorker, completion
 
+from proxy.cli import DEMO_QUESTIONS
 from proxy.demo import SimulatedWorker
 from proxy.settings import SettingsError, load
 
@@ -233,3 +234,15 @@ async def test_a_difference_in_case_alone_counts_in_codes(house: OpenHouse, stor
         await h.ask(stored)
         assert not (await h.ask(asked)).hit
         assert [body["messages"] for body in h.bodies] == [request(q)["messages"] for q in (stored, asked)]
+
+
+async def test_what_the_demo_tells_people_to_type_does_what_it_promises(house: OpenHouse) -> None:
+    """Found in review: its own rewording was a miss."""
+    async with house(embedder="default", embed_deadline_s=10.0) as h:
+        told = []
+        for question in DEMO_QUESTIONS:
+            told.append((await h.ask(question)).cache_status)
+            await h.settled()
+        assert "fwd=miss" in told[0]
+        assert "recent wording" in told[1]
+        assert "similar meaning" in told[2]

@@ -126,6 +126,63 @@ async def test_three_processes_share_one_port_and_one_memory(redis: RedisServer)
         assert b"Traceback" not in errors
 
 
+async def test_a_process_that_is_killed_is_replaced_and_none_outlives_its_parent(redis: RedisServer) -> None:
+    """Found in review: a child was started after the stop, and children went on serving without their parent."""
+    async with SimulatedWorker() as worker:
+        command = [
+            sys.executable, "-m", "proxy", "serve", "--worker", worker.url, "--port", "0", "--processes", "2",
+            "--redis-url", redis.url, "--set", "embedder=none", "--set", "drain_s=1",
+        ]  # fmt: skip
+        parent = await asyncio.create_subprocess_exec(
+            *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
+            env={**os.environ, "REJOINDER_SECRET": SECRET},
+        )  # fmt: skip
+        try:
+            assert parent.stdout is not None
+
+            async def born() -> int:
+                assert parent.stdout is not None
+                found = re.search(r"process (\d+) listens", (await parent.stdout.readline()).decode())
+                assert found is not None
+                return int(found[1])
+
+            async with asyncio.timeout(60):
+                children = {await born(), await born()}
+                victim = children.pop()
+                os.kill(victim, signal.SIGKILL)
+                children.add(await born())
+                assert victim not in children
+        finally:
+            parent.kill()
+            await parent.wait()
+        async with asyncio.timeout(20):
+            while any(_lives(child) for child in children):  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+        return file.read().rpartition(") ")[2][0] != "Z"
+
+
+async def test_processes_that_cannot_start_end_with_one_line(redis: RedisServer) -> None:
+    async with SimulatedWorker() as worker, replica(worker, redis):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "proxy", "serve", "--worker", worker.url, "--port", "0", "--processes", "2",
+            "--redis-url", redis.url, "--set", "embedder=none",
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "REJOINDER_SECRET": "quite another secret"},
+        )  # fmt: skip
+        async with asyncio.timeout(60):
+            _, errors = await process.communicate()
+        assert process.returncode == 2
+        assert b"another secret" in errors and b"Traceback" not in errors
+
+
 async def _lookups(url: str) -> float:
     async with aiohttp.ClientSession() as session, session.get(url + "/metrics") as reply:
         found = re.search(r"^rejoinder_lookups_total (\S+)", await reply.text(), re.MULTILINE)

@@ -172,9 +172,9 @@ async def test_where_there_is_no_other_the_trouble_is_told() -> None:
     async with house() as here:
         for worker in here.workers:
             await worker.kill()
-        with pytest.raises(NoWorker, match="no other to ask") as told:
+        with pytest.raises(NoWorker, match="No worker is up") as told:
             await asked(here)
-        assert "cannot be reached" in told.value.message
+        assert "127.0.0.1" not in told.value.message, "where workers live is not for every client"
         assert told.value.status == 503
 
 
@@ -182,7 +182,7 @@ async def test_a_worker_that_says_nothing_is_a_timeout_and_not_repeated() -> Non
     async with house(first_byte_s=0.05) as here:
         home = here.home
         home.fault("hang")
-        with pytest.raises(UpstreamTimedOut, match=r"no answer within 0\.05 s"):
+        with pytest.raises(UpstreamTimedOut, match=r"nothing within 0\.05 s"):
             await asked(here)
         assert sum(here.calls) == 1
         await home.until(lambda: home.calls[0].disconnected_at_s)
@@ -192,7 +192,7 @@ async def test_a_stream_that_stalls_is_a_timeout_after_what_was_said() -> None:
     async with house(idle_s=0.05) as here:
         here.home.fault("stall", after=2)
         told = b""
-        with pytest.raises(UpstreamTimedOut, match="nothing more"):
+        with pytest.raises(UpstreamTimedOut, match="took too long"):
             async with here.dispatch.ask(errand(stream=True)) as (_, reply):
                 async for piece in reply.chunks():
                     told += piece

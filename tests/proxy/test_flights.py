@@ -381,3 +381,31 @@ async def _whoever_stays(orders: list[tuple[str, int, int]]) -> None:
         for joining, *_ in here:
             await joining.__aexit__(None, None, None)
         assert await no_flight_is_left(flights)
+
+
+async def test_one_who_does_not_read_does_not_hold_the_others_for_ever() -> None:
+    """Found in review: behind the limit, everybody stood still until the slow one left."""
+    pilot = Pilot()
+    async with (
+        asyncio.timeout(10), Flights[str](keep_bytes=1000, patience_s=0.05) as flights,
+        flights.join("k", "sse", pilot) as (flight, slow, _), flights.join("k", "sse", pilot) as (_, quick, joined),
+    ):  # fmt: skip
+        assert joined
+        pilot.say(*[b"x" * 400] * 10)
+        pilot.end()
+        assert await heard(flight, quick) == b"x" * 4000
+        with pytest.raises(UpstreamFailed, match="too slowly"):
+            await heard(flight, slow)
+
+
+async def test_a_reply_that_nobody_reads_frees_its_worker() -> None:
+    pilot = Pilot()
+    async with (
+        asyncio.timeout(10), Flights[str](keep_bytes=1000, patience_s=0.05) as flights,
+        flights.join("k", "sse", pilot) as (flight, listener, _),
+    ):  # fmt: skip
+        pilot.say(*[b"x" * 400] * 10)
+        assert flight._task is not None
+        await flight._task
+        with pytest.raises(UpstreamFailed):
+            await heard(flight, listener)

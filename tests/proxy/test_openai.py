@@ -54,9 +54,13 @@ def test_a_model_is_a_name(model: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stream", "wanted"), [(True, True), (False, False), (None, False), ("true", False), (1, False)]
-)
-def test_only_true_means_stream(stream: object, wanted: bool) -> None:
+    ("stream", "wanted"),
+    [
+        (True, True), (False, False), (None, False), ("true", True), (1, True), ("false", False), (0, False),
+        ([], False),
+    ],
+)  # fmt: skip
+def test_what_vllm_takes_for_true_means_stream(stream: object, wanted: bool) -> None:
     assert openai.wants_stream({"stream": stream}) is wanted
 
 
@@ -240,3 +244,12 @@ def test_routing_looks_but_never_complains(kind: str, body: bytes, seen: dict[st
 def test_peeking_never_fails(kind: str, body: bytes) -> None:
     assert openai.peek(kind, body) is not None
     assert openai.peek("multipart/form-data", body) == {} or b"model" in body
+
+
+def test_two_numbers_that_a_float_cannot_tell_apart_are_refused_and_not_taken_for_one() -> None:
+    """Found in review: …901 and …999 were one key, and one got the other's answer."""
+    for body in (b'{"chat_template_kwargs":{"account":123456789012345678901}}', b'{"x":[-9223372036854775809]}'):
+        with pytest.raises(BadRequest, match="64 bits"):
+            openai.read_body(body)
+    assert openai.read_body(b'{"seed":18446744073709551615}') == {"seed": 18446744073709551615}
+    assert openai.read_body(b'{"prompt":"account 123456789012345678901"}')["prompt"].endswith("901")

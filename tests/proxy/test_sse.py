@@ -1,5 +1,6 @@
 """Cutting, assembling and replaying event streams; every rule of `proxy.sse`, and the same again for random answers."""
 
+import time
 from itertools import pairwise
 from typing import Any
 
@@ -333,3 +334,27 @@ def test_a_very_long_text_survives() -> None:
 
 def test_a_text_without_spaces_is_cut_too() -> None:
     assert list(sse._pieces("x" * 60)) == ["x" * 24, "x" * 24, "x" * 12]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        b'data: {"choices":[{"index":0,"delta":{"content":" EXTRA"},"finish_reason":null}]}\n\ndata: [DONE]\n\n',
+        b'data: [DONE]\n\ndata: {"choices":[{"index":0,"delta":{"content":" EXTRA"}}]}\n\n',
+    ],
+)
+def test_a_stream_that_goes_on_after_its_end_is_nobodys_whole_answer(more: bytes) -> None:
+    end = b'data: {"choices":[{"index":0,"delta":{"content":"yes"},"finish_reason":"stop"}]}\n\n'
+    assert sse.assemble(end + b"data: [DONE]\n\n")["choices"][0]["message"]["content"] == "yes"
+    with pytest.raises(sse.Incomplete):
+        sse.assemble(end + more)
+
+
+def test_an_event_without_an_end_is_passed_on_in_time_that_grows_with_it() -> None:
+    """Found in review: 20 MB without an end took 4 s, because everything was searched again at every read."""
+    splitter, out = sse.Splitter(), b""
+    began_s = time.perf_counter()
+    for _ in range(300):
+        out += splitter.feed(b"x" * 65_536)
+    assert time.perf_counter() - began_s < 1.0
+    assert out + splitter.rest() == b"x" * 65_536 * 300

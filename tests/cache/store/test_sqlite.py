@@ -121,7 +121,7 @@ async def test_state_of_an_older_version_is_moved_aside(path: Path, clock, caplo
 async def test_state_made_with_another_secret_is_refused(path: Path, clock) -> None:
     async with opened(path, clock) as store:
         await store.put(entry())
-    with pytest.raises(StateError, match=r"another secret.*previous_secrets"):
+    with pytest.raises(StateError, match=r"another secret.*state_dir"):
         await opened(path, clock, fingerprint="g").__aenter__()
     async with opened(path, clock) as store:
         assert await store.count() == 1
