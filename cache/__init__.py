@@ -33,7 +33,8 @@ from cache.policy import (
 )
 from cache.protocols import Clock, Selection
 from cache.question import Kind, Question, Reach, Scope, Trait
-from cache.tiered import Candidate, Explanation, TieredCache
+from cache.tiered import TieredCache
+from cache.trust import Candidate, Explanation
 
 __all__ = [
     "Answer",

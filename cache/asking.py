@@ -48,6 +48,12 @@ _HOLE = ["\x00the question"]  # stands in the scope where the question's text wa
 _WITH_HOLE = b"?"  # begins such a scope's place, so that nobody who sends the hole itself gets into it
 # Characters. No embedder of ours sees more, and reading the words of 8 MB kept the event loop for 8 s (GIE#2928).
 _LONGEST_COMPARED = 4_000
+_MOST_PIECES = 5_000  # turns, parts and other JSON nodes that are looked into; with more, only bytes are compared
+_SILENT = ("system", "developer", "assistant")  # turns that are not the asker's words
+# In a turn or a part: what is no text, or none of the asker's.
+_NOT_WORDS = frozenset(("role", "type", "id", "tool_call_id", "tool_calls", "function_call", "image_url", "input_image",
+                        "input_audio", "audio", "audio_url", "video_url", "image", "video", "file_id", "file_data",
+                        "detail", "format", "cache_control"))  # fmt: skip
 _STRUCTURE = ("response_format", "structured_outputs", "guided_json", "guided_regex", "guided_choice",
               "guided_grammar", "guided_decoding_backend")  # fmt: skip
 _COUNTS = ("n", "best_of")
@@ -66,13 +72,15 @@ class _Found:
     """The question's text inside a chat, and the conversation with a hole where it was.
 
     said: what tells the question's traits; the same text, or all the caller's words where no text can be compared.
-    earlier: the caller's other words."""
+    earlier: the caller's other words, whatever role or part type they came in, and what tools told about him.
+    around: words that may be a document's rather than the caller's: the message around a marked question."""
 
     text: str | None
     rest: Any
     traits: set[Trait]
     said: str
     earlier: list[str]
+    around: list[str]
 
 
 def ask(
@@ -90,8 +98,11 @@ def ask(
     key, proof = fingerprint.exact(place, fingerprint.canonical(answer_fields), secret)
     found = _find(kind, body, controls)
     traits = found.traits | _traits_of_fields(answer_fields)
-    if found.said.strip():
-        traits |= traits_of(found.said, found.earlier)
+    said, earlier = found.said, found.earlier
+    while earlier and not said.strip():  # a picture alone: what was said before it counts
+        said, earlier = earlier[-1], earlier[:-1]
+    if said.strip() or found.around:
+        traits |= traits_of(said if said.strip() else "?", earlier, found.around)
     if found.text is None or not found.text.strip():
         traits.add(Trait.NO_TEXT)
     elif len(found.text) > _LONGEST_COMPARED:
@@ -117,13 +128,32 @@ def ask(
 
 
 def _find(kind: Kind, body: Mapping[str, Any], controls: Controls) -> _Found:
+    """The question's text, and every word that may tell whose affair it is: also those in parts and roles that the
+    worker's template may render though this code does not know them. System and developer turns are the operator's.
+
+    A prompt of token ids is kept to its session: nobody can read off it whether it is one person's affair, and the
+    same ids come from everybody who asks the same. Where only pictures or sound cannot be read, equal bytes may be
+    shared: nobody else has the same photograph by chance."""
+    traits: set[Trait] = set()
+    around, complete = _strings(body.get("documents"))
     if kind is Kind.COMPLETION:  # a raw prompt is no question: one more space may change how it goes on
         prompt = body.get("prompt")
-        return _Found(None, prompt, set(), prompt if isinstance(prompt, str) else "", [])
+        read, prompt_complete = _strings(prompt)
+        suffix, suffix_complete = _strings(body.get("suffix"))
+        if body.get("prompt_embeds") is not None or (
+            isinstance(prompt, list) and not all(isinstance(each, str) for each in prompt)
+        ):
+            traits.add(Trait.PERSONAL)
+        if not (complete and prompt_complete and suffix_complete):
+            traits.add(Trait.LONG_TEXT)
+        return _Found(None, prompt, traits, "\n".join(read), suffix, around)
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages or not all(isinstance(turn, dict) for turn in messages):
-        return _Found(None, messages, set(), "", [])
-    traits: set[Trait] = set()
+        read, complete = _strings(messages)
+        return _Found(None, messages, traits if complete else {Trait.LONG_TEXT}, "\n".join(read), [], around)
+    latest, earlier, all_read = _words(messages)
+    if not (complete and all_read):
+        return _Found(None, messages, {Trait.LONG_TEXT}, "\n".join(latest), earlier, around)
     for turn in messages:
         content = turn.get("content")
         if isinstance(content, list) and any(_part_text(part) is None for part in content):
@@ -133,15 +163,62 @@ def _find(kind: Kind, body: Mapping[str, Any], controls: Controls) -> _Found:
         if turn.get("role") in ("tool", "function") or turn.get("tool_calls"):
             traits.add(Trait.TOOL_RESULTS)
     last = messages[-1]
-    words = [_texts(turn.get("content")) for turn in messages if turn.get("role") == "user"]
-    latest = words.pop() if words else []
-    earlier = [text for texts in words for text in texts]
     if last.get("role") != "user":
-        return _Found(None, messages, traits, "\n".join(latest), earlier)
+        return _Found(None, messages, traits, "\n".join(latest), earlier, around)
     text, hole = _split(last.get("content"), controls.question)
+    rest = [*messages[:-1], {**last, "content": hole}]
     if text is None:
-        return _Found(None, [*messages[:-1], {**last, "content": hole}], traits, "\n".join(latest), earlier)
-    return _Found(text, [*messages[:-1], {**last, "content": hole}], traits, text, [*earlier, *latest[:-1]])
+        return _Found(None, rest, traits, "\n".join(latest), earlier, around)
+    others, _ = _strings({name: value for name, value in last.items() if name != "content"})
+    parts = _texts(last.get("content"))
+    if controls.question is not None:
+        around = [*around, *parts[-1].split(text, 1)]
+    return _Found(text, rest, traits, text, [*earlier, *others, *parts[:-1]], around)
+
+
+def _words(messages: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str], bool]:
+    """The asker's newest turn, all earlier ones with what tools said, and whether all of it was looked into."""
+    latest: list[str] | None = None
+    turns: list[list[str]] = []  # newest first
+    left = _MOST_PIECES
+    complete = True
+    for turn in reversed(messages):
+        left -= 1
+        if left <= 0:
+            return latest or [], [text for texts in reversed(turns) for text in texts], False
+        role = turn.get("role")
+        if role in _SILENT:
+            continue
+        texts, whole = _strings(turn, left)
+        left -= len(texts)
+        complete = complete and whole
+        if latest is None and role not in ("tool", "function"):
+            latest = texts
+        else:
+            turns.append(texts)
+    return latest or [], [text for texts in reversed(turns) for text in texts], complete
+
+
+def _strings(value: object, most: int = _MOST_PIECES) -> tuple[list[str], bool]:
+    """Every string inside a JSON value in its order, but for names of things and data of pictures; whether these are
+    all. No recursion: a hostile body may be nested deeply."""
+    found: list[str] = []
+    stack = [value]
+    while stack:
+        most -= 1
+        if most < 0:
+            return found, False
+        each = stack.pop()
+        if isinstance(each, str):
+            if each and not each.startswith("data:"):
+                found.append(each)
+        elif isinstance(each, Mapping):
+            stack.extend([inner for name, inner in each.items() if name not in _NOT_WORDS][::-1])
+        elif isinstance(each, list):
+            if len(each) > most:
+                return [*found, *(inner for inner in each[:most] if isinstance(inner, str))], False
+            stack.extend(reversed(each))
+    return found, True
 
 
 def _part_text(part: object) -> str | None:

@@ -6,6 +6,13 @@ Thai?"). When it is not sure that a word is mere courtesy, the word stays: that 
 
 import re
 
+# Behind 请 these make a polite request; before anything else it may mean to hire (请律师) or to take leave (请病假).
+ZH_ASKED = (
+    "帮|告诉|告知|解释|介绍|讲|说明|说说|说一|说出|给我|给出|给一|提供|列|描述|写|翻译|总结|分析|推荐|举|简|概|比较|对比|回答|用一|用中|用英|用简"
+    "|用通|用表|用[a-zA-Z0-9]|把|将|以|生成|查|计算|算|确认|证明|详细|教我|教教我|谈谈|根据|阐述|论述|评价|设计|制定|创建|实现|问"
+    "|协助|查看|看一|选择|提醒|回复|安排|处理|核实|检查|继续|修改|优化|改写|润色|扩写|续写|编写|统计|判断|识别|提取|归纳|尽快|找出|补充"
+    "|你帮|你告诉|你解释|你给|你介绍|你说|你用|你把|你写"
+)
 _STARTER = (
     r"(?:how|what|what's|whats|when|where|where's|why|who|who's|which|whose|can|could|would|will|should|shall|may"
     r"|do|does|did|is"
@@ -76,7 +83,7 @@ _ZH_OPEN = re.compile(
             r"(?:我想|想)(?:知道|了解)(?:一下)?(?=怎|如何|什么|为什么|哪|谁|多少|几|是否|有没有)",
             r"(?:请|麻烦你?)告诉我(?=怎|如何|什么|为什么|哪|谁|多少|几|是否|有没有)",
             r"麻烦你?(?=帮|告诉|解释|介绍|查|看)",
-            r"请(?!假|客|求|帖|柬|愿|示|教|安|辞|进|勿|不|别|神|战|罪|命|缨|问)(?=\S)",
+            rf"请(?={ZH_ASKED})",
         ]
     )
     + ")",

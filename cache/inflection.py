@@ -133,6 +133,7 @@ def _past(verb: str) -> str:
     return f"{verb}ed"
 
 
+VERBS = frozenset(_REGULAR)
 _GERUNDS = {_ing(verb): verb for verb in _REGULAR}
 _PASTS = {_past(verb): verb for verb in _REGULAR if len(verb) > 2}
 

@@ -6,18 +6,16 @@ cache: the sweep, the feed from other replicas, the snapshots. A tier that fails
 
 import asyncio
 import contextlib
-import hmac
 import logging
 import secrets
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
-from cache.entry import Answer, Entry, Hit, Likeness, Miss, Refusal, Vector
+from cache.entry import Answer, Entry, Hit, Likeness, Miss, Vector
 from cache.errors import EmbedderUnavailable, StoreUnavailable, TextTooLong
-from cache.guards import objections, read
 from cache.policy import Verdict, unacceptable
 from cache.protocols import Change, Clock, EntryStore, Row, Selection
 from cache.question import Question, Reach
@@ -25,35 +23,13 @@ from cache.tiers.recent import RecentTier
 from cache.tiers.session import SessionTier
 from cache.tiers.similar import SimilarTier
 from cache.traits import language
-from cache.trust import below, weigh
-from cache.wording import worded
+from cache.trust import Candidate, Explanation, examine, likeness_of, weigh
 
 log = logging.getLogger(__name__)
 
 _REPAY_S = 0.5  # how often late vectors are tried again
 _PATIENCE_S = 5.0  # how long one of them may take
 _MOST_OWED = 10_000  # entries; beyond it an answer stays without a vector
-
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """One neighbour, and everything that speaks against it. Empty `against` = it would be served."""
-
-    text: str
-    similarity: float
-    age_s: float
-    against: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """What the cache would do with a question, and why."""
-
-    question: Question
-    verdict: Verdict
-    outcome: Hit | Miss
-    threshold: float | None
-    candidates: tuple[Candidate, ...]
 
 
 class TieredCache:
@@ -149,7 +125,7 @@ class TieredCache:
         """The first entry that equals the question in bytes or in words, and may be served."""
         for entry in found:
             now_s = self._clock()
-            likeness = _likeness(entry, question)
+            likeness = likeness_of(entry, question)
             threshold = verdict.controls.threshold
             if likeness is None or (likeness is not Likeness.EXACT and threshold is not None and threshold >= 1.0):
                 continue
@@ -341,24 +317,10 @@ class TieredCache:
                 vector = outcome.vector if outcome.vector is not None else await similar.embed(question.text)
                 near = await similar.find(question, vector)
                 candidates = tuple(
-                    self._candidate(question, verdict, entry, cosine, similar.threshold) for entry, cosine in near
+                    examine(question, verdict, entry, cosine, similar.threshold, self._clock())
+                    for entry, cosine in near
                 )
         return Explanation(question, verdict, outcome, similar.threshold if similar else None, candidates)
-
-    def _candidate(
-        self, question: Question, verdict: Verdict, entry: Entry, similarity: float, threshold: float
-    ) -> Candidate:
-        now_s = self._clock()
-        against: list[tuple[str, str]] = []
-        floor = max(threshold, verdict.controls.threshold or 0.0)
-        if similarity < floor:
-            against.append(("threshold", below(similarity, floor)))
-        reason = unacceptable(entry, question, verdict, now_s)
-        if reason is not None:
-            against.append(("policy", reason))
-        stored = entry.text or ""
-        against += [(found.guard, found.reason) for found in objections(read(question.text or ""), read(stored))]
-        return Candidate(stored, similarity, max(0.0, now_s - entry.created_s), tuple(against))
 
     async def count(self) -> int:
         """Entries in the store. Raises StoreUnavailable."""
@@ -419,16 +381,6 @@ class TieredCache:
         self._tasks.add(asyncio.get_running_loop().create_task(work, name=f"rejoinder-{name}"))
 
 
-def _likeness(entry: Entry, question: Question) -> Likeness | None:
-    if entry.key == question.key and hmac.compare_digest(entry.proof, question.proof):
-        return Likeness.EXACT
-    if question.wording is not None and entry.wording == question.wording:
-        # The fingerprint finds, the words decide: xxh3 can be made to collide, and this likeness passes no guard.
-        same = entry.text is not None and question.text is not None and worded(entry.text) == worded(question.text)
-        return Likeness.WORDING if same else None
-    return None
-
-
 def _matches(selection: Selection, entry: Entry) -> bool:
     return (
         (selection.ids is None or entry.id in selection.ids)
@@ -437,6 +389,3 @@ def _matches(selection: Selection, entry: Entry) -> bool:
         and selection.scope_key in (None, entry.scope.key)
         and (selection.expired_by_s is None or entry.expires_s <= selection.expired_by_s)
     )
-
-
-__all__ = ["Candidate", "Explanation", "Refusal", "TieredCache"]

@@ -3,14 +3,48 @@
 Pure. The measured false-hit rate and the reader come with the next step; they will stand here.
 """
 
+import hmac
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cache.entry import Entry, Refusal
-from cache.guards import first_objection
+from cache.entry import Entry, Hit, Likeness, Miss, Refusal
+from cache.guards import first_objection, objections, read
 from cache.policy import Verdict, unacceptable
 from cache.question import Question
+from cache.wording import worded
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One neighbour, and everything that speaks against it. Empty `against` = it would be served."""
+
+    text: str
+    similarity: float
+    age_s: float
+    against: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What the cache would do with a question, and why."""
+
+    question: Question
+    verdict: Verdict
+    outcome: Hit | Miss
+    threshold: float | None
+    candidates: tuple[Candidate, ...]
+
+
+def likeness_of(entry: Entry, question: Question) -> Likeness | None:
+    """In which sure way the stored question equals the asked one; None = by meaning at best."""
+    if entry.key == question.key and hmac.compare_digest(entry.proof, question.proof):
+        return Likeness.EXACT
+    if question.wording is not None and entry.wording == question.wording:
+        # The fingerprint finds, the words decide: xxh3 can be made to collide, and this likeness passes no guard.
+        same = entry.text is not None and question.text is not None and worded(entry.text) == worded(question.text)
+        return Likeness.WORDING if same else None
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,3 +88,19 @@ def weigh(
             continue
         return Weighed(entry, similarity, tuple(refused))
     return Weighed(None, None, tuple(refused))
+
+
+def examine(
+    question: Question, verdict: Verdict, entry: Entry, similarity: float, threshold: float, now_s: float
+) -> Candidate:
+    """Everything that speaks against one candidate, where `weigh` stops at the first."""
+    against: list[tuple[str, str]] = []
+    floor = max(threshold, verdict.controls.threshold or 0.0)
+    if similarity < floor:
+        against.append(("threshold", below(similarity, floor)))
+    reason = unacceptable(entry, question, verdict, now_s)
+    if reason is not None:
+        against.append(("policy", reason))
+    stored = entry.text or ""
+    against += [(found.guard, found.reason) for found in objections(read(question.text or ""), read(stored))]
+    return Candidate(stored, similarity, max(0.0, now_s - entry.created_s), tuple(against))

@@ -14,7 +14,7 @@ import unicodedata
 from cache.courtesy import without_courtesy
 from cache.inflection import plain
 from cache.language import language
-from cache.words import words
+from cache.words import listed, words
 
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _TOKEN = re.compile(
@@ -39,7 +39,17 @@ _WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*\Z")
 _MATH = re.compile(r"[=<>+*^√∑∫|]|\d\s*[/(-]\s*[\d(a-z]\b|[/-]\s*\d")
 _PROSE_MARKS = ".,;:!?\"'()…。、·¿¡«»—–-~"
 _TRAILING = ".,;:?\"')…。、»—–~"
-_SIGN_LEADS = re.compile(r"[.!:?-]+(?=\w)")  # ".NET", "!important", ":q", "-5"
+_SIGN_LEADS = re.compile(r"[.!:?-]+(?=\w)|[,~]+(?=\d)")  # ".NET", "!important", ":q", "-5", ",5"
+_DASHED_NUMBER = re.compile(r"(?<![A-Za-z\d_)])[–—](?=[.,]?\d)")  # a dash typed for a minus
+_MEASURED = re.compile(r"""\d['"]+$""")  # feet and inches
+# Words that a pause behind them makes a sentence of their own: "Don't, cancel it".
+_DENIALS = words("""
+    no not never stop don't doesn't didn't can't cannot won't isn't aren't dont cant wont wouldn't shouldn't
+    nope nothing none
+    """)
+_DENIALS_HAN = listed("不 别 没 莫 勿 不要 没有 不是 不能 不行 不可 不会 不用 不对 不好 禁止 停")
+_BEFORE_MARK = words("type write enter press insert the a symbol sign mark character called")
+_PAUSES = ",.;:!，。；：！、—–"
 # Words for which a capital inside a sentence makes another word.
 _TWO_FACED = words("""
         Polish Turkey China May March August Apple Windows Word Excel Access Target Shell Amazon Swift Go Rust Ruby
@@ -48,9 +58,15 @@ _TWO_FACED = words("""
         Hunter Carter Christian Job Lent Mass Pole Finn Dane Scotch Swede Cologne Hamburg Java Python Oracle Discord
         Signal Line Meta Visa Discover Express Sky Three Spring Flask Express React Angular Nest Next Go Basic Pascal
         Crystal Dart Julia Scheme Notion Monday Bolt Boots Gap Next Virgin Delta Shell Total Corona Dove Galaxy Note
+        Outlook Paint Photos Notes Numbers Pages Keynote Calendar Contacts Messages Music Mail Maps Files Home Health
+        Wallet Shortcuts Reminders Clock Weather Books Podcasts Publisher Project Planner Forms Sway Copilot Defender
         Surface Switch Steam Alexa Echo Fire Prime Flash Catholic Mormon Titan Earth Sun Moon Lord God Bible Congress
         House Senate Labour Labor Green Tory Democrat Republican Liberal Conservative
         """)
+# In a text all in capitals these may be the acronym or the word.
+_SHOUTED_NAMES = words(
+    "US IT WHO AIDS ADD PET PETS ISIS PASS CAT CATS ACT SAT ICE FED HIS SHE RAM ROM LAW MAY ARM ARMS"
+)
 # Capitals that no lower-case word contradicts.
 _PLAIN_CAPITALS = words("""
         NOT NEVER NO ONLY ALL ANY EVERY MUST PLEASE WHY HOW WHAT WHEN WHERE WHICH THE MY YOUR AND OR BUT IF CANNOT CAN
@@ -107,7 +123,9 @@ _FOLD = _Fold()  # a cache of at most 1.1 million characters; what it holds neve
 
 def folded(text: str) -> str:
     """The text with wide, narrow and compatibility characters made plain, in Unicode's composed form (NFC)."""
-    return text if text.isascii() else unicodedata.normalize("NFC", text.translate(_FOLD))
+    if text.isascii():
+        return text
+    return _DASHED_NUMBER.sub("-", unicodedata.normalize("NFC", text.translate(_FOLD)))
 
 
 def looks_like_code(text: str) -> bool:
@@ -141,13 +159,20 @@ class _Reader:
         self._shouted = text.isupper() and len(text.split()) > 2
         self._starts = True  # the next word begins a sentence, so its capital says nothing
         self._state = False  # a form of "be", "have" or "get" went before: -ing and -ed now carry meaning
+        self._text = text
         self._out: list[str] = []
+        self._pending = ""  # a mark that counts only if something follows it
 
     def tokens(self) -> tuple[str, ...]:
+        if self._pending and self._out and self._out[-1] in _BEFORE_MARK:
+            return (*self._out, self._pending)
         return tuple(self._out)
 
     def take(self, match: re.Match[str]) -> None:
         kind, piece = match.lastgroup, match.group()
+        if self._pending and kind != "line" and (kind != "chunk" or piece.strip(_PROSE_MARKS)):
+            self._out.append(self._pending)
+            self._pending = ""
         if kind in ("han", "code"):
             self._out.append(piece)
         elif kind == "quote":
@@ -155,8 +180,21 @@ class _Reader:
         elif kind == "line":
             self._starts = True
         else:
+            before, after = self._text[match.start() - 1 : match.start()], self._text[match.end() : match.end() + 1]
+            # "a fish . They ...": a full stop with a blank before it
+            stops = piece in (".", "!", "?", ";", ":") and self._text[match.end() :].lstrip()[:1].isupper()
+            self._pend(piece, alone=not before.strip() and not after.strip() and not stops)
             self._chunk(piece)
             self._starts = piece[-1] in ".!?:"
+
+    def _pend(self, chunk: str, alone: bool) -> None:
+        """Keeps a mark that says something where something follows: "what does . mean", "x - y", "Don't, cancel it"."""
+        core = chunk.strip(_PROSE_MARKS)
+        denied = core.lower() in _DENIALS if core else "".join(self._out[-2:]).endswith(_DENIALS_HAN)
+        if not core and alone and not self._math:
+            self._pending = chunk
+        elif denied and chunk[0 if not core else -1] in _PAUSES:
+            self._pending = "\0pause"
 
     def _quote(self, piece: str) -> None:
         inside = piece[1:-1].strip()
@@ -195,6 +233,9 @@ class _Reader:
             return chunk.rstrip(".,?") or chunk
         lead = _SIGN_LEADS.match(chunk)
         core = chunk.rstrip(_TRAILING)
+        measured = _MEASURED.search(chunk.rstrip(".,;:?)…。、»—–~"))
+        if measured and chunk[0] not in "'\"":
+            core += measured.group()[1:]
         if core.endswith("!") and not core[-2:-1].isdigit():
             core = core.rstrip("!?.,")
         return core if lead else core.lstrip("\"'(¿¡«—–~.,;:")
@@ -215,6 +256,8 @@ class _Reader:
             return True
         if word.isupper() and len(word) == 1:
             return not (word == "I" or (word == "A" and (self._starts or self._shouted)))
+        if self._shouted and (word in _SHOUTED_NAMES or word.title() in _TWO_FACED):
+            return True
         if self._shouted:
             return len(word) < 4 and word.lower() not in _SHORT_WORDS and word not in _PLAIN_CAPITALS
         if word.isupper():

@@ -25,6 +25,7 @@ SYNONYMS = """
 """
 
 OPPOSITES = """
+收货 收件 收货地址 收件地址 | 发货 寄件 发件 发货地址 寄件地址 发件地址;
 打开 | 关闭; 开通 | 关闭 取消 注销; 买 购买 买入 | 卖 出售 卖出 售出; 存 存款 存钱 存入 | 取 取款 取钱 提现 取出;
 增加 加 | 减少 减 删除; 增 | 减; 增肥 长胖 增重 | 减肥 减重 瘦身; 上升 上涨 涨 涨价 | 下降 下跌 跌 降价;
 提高 调高 升高 | 降低 调低; 升级 | 降级; 升 | 降; 大 调大 | 小 调小; 变大 放大 | 变小 缩小; 最大 | 最小;
@@ -78,6 +79,8 @@ FILLERS = listed("""
     怎么解决 如何解决 操作 进行 办 如果 要是 从 老是 总是 总 很 太 非常 真的 一打开 来 去 上 下 里 东西 情况 有 做 弄
     搞 这里 这边 那边 需要 到
     """)
+# They bound a number, a time or a place. Fillers to most guards; `relations` compares them.
+BOUNDS = listed("以上 以下 以内 以外 之内 之间 之外 不到 不足 超过 旁边 附近 能否 可否 是否可以 应该 应当")
 # Common words that are in no list above: known only so that a text is cut between them and not through them.
 PLAIN = listed("""
     挂失 余额 短信 成功 首都 方便 商品 产品 服务 质量 品牌 型号 颜色 尺寸 重量 温度 高度 长度 速度 时间 日期 地点 城市

@@ -8,11 +8,12 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 
-from cache.guards.chinese import ASKING, FILLERS, NEGATIONS, NOT_NEGATIONS, NOT_NUMBERS, PLAIN, SCOPE
+from cache.courtesy import ZH_ASKED
+from cache.guards.chinese import ASKING, BOUNDS, FILLERS, NEGATIONS, NOT_NEGATIONS, NOT_NUMBERS, PLAIN, SCOPE
 from cache.guards.lexicon import CHINESE, ENGLISH
 from cache.guards.names import MEMBERS, is_proper
 from cache.guards.quantities import UNITS, durations, find_digits, han_value, is_han_number, is_time
-from cache.guards.token import Kind, Token
+from cache.guards.token import Kind, Token, is_prose_mark
 
 _HAN = "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _PIECE = re.compile(
@@ -21,16 +22,17 @@ _PIECE = re.compile(
     |(?P<latin>[A-Za-z_][A-Za-z0-9_.+#@/-]*)
     |(?P<number>[$€£¥￥]?-?[\d½¼¾.][\d½¼¾.,:/]*[%℃°]*[A-Za-z]*)
     |(?P<stop>[。！？!?；;\n]+)
-    |(?P<mark>[^\s\w])""",
+    |(?P<mark>[^\sA-Za-z0-9_])""",
     re.VERBOSE,
 )
 _ASKED_BY = {word: kind for kind, words in ASKING.items() for word in words}
 _WORDS = frozenset((
     *CHINESE.group, *CHINESE.against, *NEGATIONS, *NOT_NEGATIONS, *SCOPE, *FILLERS, *_ASKED_BY, *NOT_NUMBERS, *PLAIN,
+    *BOUNDS,
     *(word for word in (*MEMBERS, *UNITS) if not word.isascii()),
 ))  # fmt: skip
 _LONGEST = max(map(len, _WORDS))
-_FILLERS = frozenset(FILLERS)
+_FILLERS = frozenset((*FILLERS, *BOUNDS))
 _NOT_NUMBERS = frozenset(NOT_NUMBERS)
 _MEASURES = {
     "个月": "month", "月": "#month", "号": "#day", "日": "#day", "岁": "age", "周岁": "age", "点": "#hour", "期": "",
@@ -41,8 +43,8 @@ _DIRECTION = {
     "换": "to", "换成": "to", "比": "than", "被": "by",
 }  # fmt: skip
 _SCALES = (("万", 10**4), ("亿", 10**8), ("千", 1000), ("百", 100))
+_HIRES = re.compile(rf"请(?!{ZH_ASKED}|$)[{_HAN}]")
 _LONGEST_NUMBER = 24  # characters; whatever is longer is no number that somebody means
-_SYMBOLS = "=+*/<>^%&|~\\{}[]@#"
 
 
 def tokens(text: str) -> tuple[Token, ...]:
@@ -69,7 +71,7 @@ def tokens(text: str) -> tuple[Token, ...]:
             out.append(token)
         elif kind == "stop":
             sentence += 1
-        elif piece in _SYMBOLS:
+        elif not is_prose_mark(piece):
             out.append(Token(piece, piece, Kind.NAME, frozenset((piece,))))
     return tuple(_with_roles(out))
 
@@ -132,7 +134,7 @@ def _han(run: str) -> list[Token]:
         for size in range(min(_LONGEST, len(run) - at), 0, -1):
             word = run[at : at + size]
             if size == 1 or word in _WORDS:
-                out.append(_word(word))
+                out.append(_hired() if word == "请" and _HIRES.match(run, at) else _word(word))
                 at += size
                 break
     return out
@@ -159,6 +161,10 @@ def _han_number(run: str, at: int) -> tuple[Token, int] | None:
     ordinal = at > 0 and run[at - 1] == "第"
     unit, took = ("#", 0) if ordinal else _measure(run, end)
     return _quantity(value, unit, digits, soft=digits == "一" and not ordinal), end - at + took
+
+
+def _hired() -> Token:
+    return Token("请", "请", Kind.CONTENT, frozenset(("请",)))
 
 
 @lru_cache(maxsize=20_000)

@@ -17,6 +17,8 @@ ALIKE = 0.6  # likeness
 OVERLAPPING = 0.85  # overlap
 BRIEF = 2.5  # telling words; a single Chinese character is half of one
 _SHORTEST_ROOT = 4  # letters
+_POSSIBLE = ("able", "ible")
+_DONE = ("ed", "en")
 # Same root, other thing.
 _FALSE_FRIENDS = frozenset(
     frozenset(pair.split("/"))
@@ -124,7 +126,12 @@ def related(a: Token, b: Token) -> bool:
         return False
     if a.kind is Kind.NAME or b.kind is Kind.NAME or frozenset((low_a, low_b)) in _FALSE_FRIENDS:
         return False
-    return not _roots(low_a).isdisjoint(_roots(low_b))
+    return not _possible_and_done(low_a, low_b) and not _roots(low_a).isdisjoint(_roots(low_b))
+
+
+def _possible_and_done(one: str, other: str) -> bool:
+    """Whether one can be done and the other is done: refundable, refunded."""
+    return one.endswith(_POSSIBLE) != other.endswith(_POSSIBLE) and (one.endswith(_DONE) or other.endswith(_DONE))
 
 
 @lru_cache(maxsize=20_000)

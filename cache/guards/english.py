@@ -58,7 +58,8 @@ infected contract_infection catch infect; spread transmit diffuse; test testing;
 OPPOSITES = """
 enable | disable; turn_up | turn_down disable enable; turn_down | enable disable; dim | brighten disable enable;
 open | close shut; buy | sell; install | uninstall; increase gain grow rise | decrease lose fall drop shrink;
-before | after; send | receive; get receive obtain | give make send provide offer submit pay;
+before | after; near nearby close_to | far far_from far_away; send | receive;
+get receive obtain | give make send provide offer submit pay;
 lock freeze block | unlock unfreeze unblock; login | logout;
 register join subscribe | unsubscribe leave unregister deregister; connect | disconnect;
 add | delete subtract deduct; create | delete destroy; upgrade | downgrade; upload | download; import | export;

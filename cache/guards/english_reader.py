@@ -22,7 +22,7 @@ from cache.guards.grammar import (
 from cache.guards.lexicon import ENGLISH
 from cache.guards.names import MEMBERS, is_proper
 from cache.guards.quantities import ORDINALS, UNITS, Quantity, bare_unit, durations, find_digits, is_time, spelled
-from cache.guards.token import Kind, Token
+from cache.guards.token import Kind, Token, is_prose_mark
 from cache.inflection import lemma
 from cache.words import words
 
@@ -37,7 +37,6 @@ _PIECE = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 _JOINED = frozenset(joined for phrases in ENGLISH.phrases.values() for _, joined in phrases)
-_SYMBOLS = "=+*/<>^%&|~\\{}[]@#"
 _NUMBER_SIGNS = re.compile(r"[\d½¼¾⅓⅔⅕⅛]")
 # Units that are ordinary words when a blank stands before them: "5 in blue", "2 s".
 _NOT_AFTER_BLANK = words("in s p st inc")
@@ -52,6 +51,7 @@ _BEFORE_PRONOUN = words("""
     a an the new old this that which no any every another each other some right wrong quick last next first
     """)
 _AFTER_PRONOUN = words("of is has can to without that who and from for")
+_SMALL_NAMES = {"US": "usa", "IT": "computing", "WHO": "world health organisation"}  # never "us", "it", "who"
 _PLAGUE = words("covid-19 covid19 sars-cov-2")
 
 
@@ -70,6 +70,7 @@ class _Reader:
         self._sentence = 0
         self._starts = True
         self._words: list[str] = []
+        self._pieces: list[str] = []
 
     def read(self) -> tuple[Token, ...]:
         low = self._text.lower()
@@ -79,6 +80,7 @@ class _Reader:
         self._words = [
             piece.lower().replace("’", "'") if kind == "word" else f"\0{kind}" for kind, piece, _, _ in pieces
         ]
+        self._pieces = [piece for _, piece, _, _ in pieces]
         at = 0
         while at < len(pieces):
             kind, piece, start, end = pieces[at]
@@ -110,7 +112,7 @@ class _Reader:
             self._sentence += 1
         elif kind == "quote":
             self._name(piece[1:-1].strip().lower())
-        elif kind == "address" or piece in _SYMBOLS:
+        elif kind == "address" or not is_prose_mark(piece):
             self._name(piece)
 
     def _at(self, index: int) -> str:
@@ -144,8 +146,10 @@ class _Reader:
         following = self._at(at + 1)
         if following in UNITS and following not in _NOT_AFTER_BLANK:
             return UNITS[following], 2
-        if following == "\0mark" and self._text[end : end + 2].strip()[:1] in ("%", "°", '"'):
-            return {"%": "percent", '"': "inch"}.get(self._text[end : end + 2].strip()[:1], ""), 2
+        if following == "\0mark" and self._text[end : end + 2].strip()[:1] in ("%", "°", '"', "'", "″", "′"):
+            return {"%": "percent", '"': "inch", "″": "inch", "'": "foot", "′": "foot"}.get(
+                self._text[end : end + 2].strip()[:1], ""
+            ), 2
         return ("percent", 3) if following == "per" and self._at(at + 2) == "cent" else ("", 1)
 
     def _word(self, at: int, piece: str) -> int:
@@ -236,6 +240,11 @@ class _Reader:
         token = _plain(low)
         if low in _PLAGUE:
             return token
+        if len(piece) == 1 and self._lettered(piece, at):
+            return Token(low, low, Kind.NAME, frozenset((low,)))
+        if token.kind < Kind.CONTENT and self._case_says and piece in _SMALL_NAMES:
+            known = _SMALL_NAMES[piece]
+            return Token(low, known, Kind.NAME, frozenset((known,)), member=MEMBERS.get(known))
         if any(map(str.isdigit, low)):
             return replace(token, kind=Kind.NAME, concept=low)
         if token.kind is Kind.NAME and low in COMMON_TOO and not capital:
@@ -243,6 +252,13 @@ class _Reader:
         if token.kind is Kind.CONTENT and self._case_says and _looks_named(piece, capital):
             return replace(token, kind=Kind.NAME)
         return token
+
+    def _lettered(self, piece: str, at: int) -> bool:
+        """Whether a single letter names something: "does A beat B", "(a) or (b)"."""
+        around = self._pieces[at - 1 : at] + self._pieces[at + 1 : at + 2]
+        if around == ["(", ")"]:
+            return True
+        return piece == "A" and self._case_says and not self._starts
 
 
 def _looks_named(piece: str, capital: bool) -> bool:

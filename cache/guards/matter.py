@@ -9,10 +9,20 @@ from cache.guards.difference import Difference, related
 from cache.guards.names import is_proper
 from cache.guards.reading import Reading
 from cache.guards.token import Kind, Token
+from cache.wording import worded
 
 _BARE_DECIMAL = re.compile(
     r"(?<![\d.$€£¥￥])\d+\.\d+(?![\d.])(?!\s*(?:[$€£¥%]|usd|eur|gbp|cny|rmb|dollars?|euros?|pounds?|yuan|元|块|美元|percent))"
 )
+# A number behind a name or a word for a version is a name: Python 3, version 1.0.
+_NAMED_NUMBER = re.compile(
+    r"(?:\b(?:[Vv]ersion|[Rr]elease|[Bb]uild|[Vv]|[A-Z]\w+|python|java|node|ios|android|windows|macos|php|ruby|ubuntu|gpt)"
+    r"|版本号?|第)[\s-]?(\d+(?:\.\d+)?)(?![\d.]\d|\s*(?:[$€£¥%]|usd|eur|gbp|dollars?|euros?|pounds?|yuan|元|块))"
+)
+_CASED_UNIT = re.compile(r"\d\s?([kKMmGgTtPp][BbWVAJ]|[kKMmGg][Bb]ps|[kMmG][Ww]h?|[mM]Hz|[mM][wv])\b")
+_MARKS = re.compile(r"[\W_]+")
+_ENDING = re.compile(r"[?？][\s?？!！.。…~]*$")  # what stands behind a question mark says nothing
+_INSIDE = re.compile(r"(?<=[^\W\d_])['-](?=[^\W\d_])|\s")
 _SHORTEST_SLIP = 6  # letters; in a shorter name two letters in the wrong order easily make another name
 
 
@@ -29,8 +39,8 @@ def numbers(a: Reading, b: Reading) -> str | None:
     """The same values with the same units in the same order. "One" and 一 may be said or not."""
     if not a.numbers and not b.numbers:
         return None
-    if (versions := _versions(a, b)) is not None:
-        return versions
+    if (odd := _versions(a, b) or _unit_case(a, b)) is not None:
+        return odd
     hard_a, hard_b = _hard(a.numbers), _hard(b.numbers)
     if hard_a == hard_b:
         return None
@@ -45,11 +55,44 @@ def numbers(a: Reading, b: Reading) -> str | None:
 def _versions(a: Reading, b: Reading) -> str | None:
     """1.2 and 1.20 are one value and two versions; only money is written either way."""
     bare_a, bare_b = set(_BARE_DECIMAL.findall(a.plain)), set(_BARE_DECIMAL.findall(b.plain))
-    for one in bare_a - bare_b:
-        for other in bare_b - bare_a:
-            if Fraction(one) == Fraction(other):
-                return f"{one} against {other}: two versions, perhaps"
+    named_a, named_b = set(_NAMED_NUMBER.findall(a.cased)), set(_NAMED_NUMBER.findall(b.cased))
+    for odd_a, odd_b in ((bare_a - bare_b, bare_b - bare_a), (named_a - named_b, named_b - named_a)):
+        for one in odd_a:
+            for other in odd_b:
+                if Fraction(one) == Fraction(other):
+                    return f"{one} against {other}: two versions, perhaps"
     return None
+
+
+def _unit_case(a: Reading, b: Reading) -> str | None:
+    """A milliwatt is no megawatt, and a megabit no megabyte: in these units capitals count."""
+    odd_a, odd_b = _cased_units(a), _cased_units(b)
+    for one in odd_a - odd_b:
+        for other in odd_b - odd_a:
+            if one.lower() == other.lower():
+                return f"{one} against {other}"
+    return None
+
+
+def _cased_units(reading: Reading) -> frozenset[str]:
+    """Units whose capitals were chosen; all small letters are how everybody types bytes."""
+    return frozenset(unit for unit in _CASED_UNIT.findall(reading.cased) if not (unit.islower() and unit[-1] in "bs"))
+
+
+def marks(a: Reading, b: Reading) -> str | None:
+    """Where only marks are unlike (5 and -5, "." and "?"), and the wording says that they matter, they do."""
+    if a.plain == b.plain or _letters(a.plain) != _letters(b.plain):
+        return None
+    return "only marks differ, and they matter" if _marked(a.cased) != _marked(b.cased) else None
+
+
+def _letters(plain: str) -> str:
+    return _MARKS.sub("", plain)
+
+
+def _marked(cased: str) -> str:
+    """What the wording keeps of a text, without the hyphens and apostrophes inside of words."""
+    return _INSIDE.sub("", "".join(worded(_ENDING.sub("", cased))).lower())
 
 
 def _hard(tokens: Iterable[Token]) -> list[str]:

@@ -229,18 +229,20 @@ def han_value(text: str) -> int:
     if not any(char in _HAN_SCALES for char in text):
         return int("".join(str(_HAN_DIGITS[char]) for char in text))
     total = section = digit = 0
+    last = 1  # the scale right before the coming digit: 三百五 is 350, 三百零五 is 305
     for char in text:
         if char in _HAN_DIGITS:
             digit = _HAN_DIGITS[char]
+            last = last if digit else 1
             continue
-        scale = _HAN_SCALES[char]
+        scale = last = _HAN_SCALES[char]
         if scale >= 10**4:
             total = (total + section + digit) * scale
             section = digit = 0
         else:
             section += (digit or 1) * scale
             digit = 0
-    return total + section + digit
+    return total + section + digit * (last // 10 if text[-1] in _HAN_DIGITS and last >= 100 else 1)
 
 
 def is_han_number(char: str) -> bool:

@@ -25,9 +25,9 @@ _DENIALS_ZH = frozenset(ZH_NEGATIONS)
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """text: as it came.  plain: folded, without courtesy, lower case.  rest: what lies beyond the part that is read.
-    language: see `cache.language`.  chinese: it has Chinese characters.  tokens: in order.  content: those of them that
-    say something; names, numbers: a part of them.
+    """text: as it came.  plain: folded, without courtesy, lower case.  cased: the same as typed.
+    rest: what lies beyond the part that is read.  language: see `cache.language`.  chinese: it has Chinese characters.
+    tokens: in order.  content: those of them that say something; names, numbers: a part of them.
     known: every name under which some word of the text goes, for looking up the other side's names.
     units: of measure, without a number.  spans: the same of time ("monthly").  negations: how many denials.
     asking: the kinds of answer wanted.  scope: "only", "all", "most" ...  form: how the answer should look.
@@ -37,6 +37,7 @@ class Reading:
 
     text: str
     plain: str
+    cased: str
     rest: str
     language: str
     chinese: bool
@@ -76,6 +77,7 @@ def read(text: str) -> Reading:
     return Reading(
         text=text,
         plain=plain.lower(),
+        cased=plain,
         rest=rest,
         language=spoken,
         chinese=_HAN.search(plain) is not None,

@@ -99,12 +99,12 @@ def order(a: Reading, b: Reading, between: Difference) -> str | None:
     moved = [concept for concept, other in zip(here, there, strict=True) if concept != other]
     if a.passive != b.passive and moved[::-1] == [concept for concept in there if concept in moved]:
         return None
-    if len(moved) == 2 and (frozenset(moved) in a.joined & b.joined or a.known & b.known & _MUTUAL):
+    if len(moved) == 2 and (frozenset(moved) in a.joined & b.joined or a.known & b.known & _MUTUAL - set(moved)):
         return None
     if _same_roles(a, b, moved):
         return None
     if not _same_kind(a, moved) and (
-        not between.alike or _rotated(here, there) or _regrouped(a, b, here, moved)
+        not between.alike or _rotated(a, b, here, there) or _regrouped(a, b, here, moved)
     ):  # fmt: skip
         return None
     return f"other order: {' '.join(here)} against {' '.join(there)}"
@@ -159,9 +159,20 @@ def _same_kind(a: Reading, moved: list[str]) -> bool:
     return len(kinds) != len(set(kinds))
 
 
-def _rotated(here: tuple[str, ...], there: tuple[str, ...]) -> bool:
-    """Whether one order is the other with its end brought to the front: "On the menu, what vegan dishes ..."."""
-    return any(here[cut:] + here[:cut] == there for cut in range(1, len(here)))
+def _rotated(a: Reading, b: Reading, here: tuple[str, ...], there: tuple[str, ...]) -> bool:
+    """Whether one order is the other with its end brought to the front: "On the menu, what vegan dishes ..."
+
+    What moves must be held by a preposition; of two bare words that change places, one acts and one suffers."""
+    if a.chinese:
+        return len(here) > 2 and any(
+            here[cut:] + here[:cut] == there for cut in (1, len(here) - 1) if len(here[0 if cut == 1 else -1]) > 1
+        )
+    roles = [{token.concept: token.role for token in reading.tokens} for reading in (a, b)]
+    return any(
+        here[cut:] + here[:cut] == there
+        and any(roles[0][edge] == roles[1][edge] != "" for edge in (here[0], here[cut]))
+        for cut in range(1, len(here))
+    )
 
 
 def _regrouped(a: Reading, b: Reading, here: tuple[str, ...], moved: list[str]) -> bool:
@@ -174,5 +185,10 @@ def _regrouped(a: Reading, b: Reading, here: tuple[str, ...], moved: list[str]) 
         return False
     if not ones[0].low.isascii():
         return any(len(token.low) > 1 for token in ones)
-    pairs = zip(ones, others, strict=True)
-    return any((one.role in _OF) != (other.role in _OF) or one.low != other.low for one, other in pairs)
+    held = [(one.role in _OF) != (other.role in _OF) for one, other in zip(ones, others, strict=True)]
+    bent = any(_unowned(one.low) != _unowned(other.low) for one, other in zip(ones, others, strict=True))
+    return sum(held) == 1 or (bent and not any(held))
+
+
+def _unowned(low: str) -> str:
+    return low.removesuffix("'s").removesuffix("'")

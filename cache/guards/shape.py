@@ -119,3 +119,8 @@ def voices(plain: str) -> tuple[str, ...]:
         if not out or out[-1] != voice:
             out.append(voice)
     return tuple(out)
+
+
+def addressed(plain: str) -> str:
+    """The text without the "can you" and the "tell me" of a request, which name nobody who acts in it."""
+    return _REQUEST.sub(" ", plain)

@@ -4,6 +4,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 from fractions import Fraction
 
+_PROSE_MARKS = frozenset(".,;:!?\"'()`-–—―…·•~“”‘’«»‹›¿¡、。，；：！？（）【】《》〈〉「」『』～_\u200d\ufe0e\ufe0f°")
+
+
+def is_prose_mark(mark: str) -> bool:
+    """Whether a mark only orders a sentence; any other (≥, ², →, an emoji) is something that is said."""
+    return mark in _PROSE_MARKS
+
 
 class Kind(IntEnum):
     """How much a word says. The order is from least to most."""

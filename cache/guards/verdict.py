@@ -7,7 +7,7 @@ objection is a miss.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from cache.guards import matter, sentence, wordplay
+from cache.guards import matter, relations, sentence, wordplay
 from cache.guards.difference import Difference, difference
 from cache.guards.reading import Reading, read
 
@@ -22,6 +22,7 @@ PLAIN_GUARDS: tuple[tuple[str, PlainGuard], ...] = (
     ("units", matter.units),
     ("names", matter.names),
     ("form", sentence.form),
+    ("marks", matter.marks),
 )
 GUARDS: tuple[tuple[str, Guard], ...] = (
     ("kinds", matter.kinds),
@@ -35,6 +36,11 @@ GUARDS: tuple[tuple[str, Guard], ...] = (
     ("tail", sentence.tail),
     ("common ground", wordplay.common_ground),
     ("modality", wordplay.modality),
+    ("small words", relations.small_words),
+    ("modes", relations.modes),
+    ("actors", relations.actors),
+    ("focus", relations.focus),
+    ("loose synonyms", wordplay.loose_synonyms),
     ("substitution", wordplay.substitution),
 )
 

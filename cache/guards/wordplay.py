@@ -4,6 +4,7 @@ from cache.guards.difference import Difference
 from cache.guards.english import PREFIXES
 from cache.guards.reading import Reading
 from cache.guards.token import Kind, Token
+from cache.inflection import lemma
 from cache.words import words
 
 # Words of failure: "the payment was declined" and "the payment did not go through" deny alike.
@@ -30,6 +31,22 @@ _LIGHT_KINDS = {
 }  # fmt: skip
 _DUTY = words("must need should required require necessary have_to 必须 应该 得")
 _LEAVE = words("can may could allow able possible 可以 能 能够")
+
+
+# (words, others, the things of which they mean the same)
+_RECORDS = words("""
+    address email name detail details information info password phone_number number contact card credit_card payment
+    billing preference preferences setting settings profile order booking reservation date time photo picture avatar
+    birthday username language currency plan subscription appointment method account entry record document file column
+    row value status 密码 地址 住址 收货地址 收件地址 送货地址 号码 手机号 电话 邮箱 名字 姓名 信息 个人信息 资料
+    材料 时间 日期 头像 套餐 订单 昵称 用户名 支付密码 卡 银行卡 语言 生日 设置
+    """)
+_LOOSE = (
+    (words("change switch"), words("update"), _RECORDS),
+    (words("换 更换"), words("修改 更改 改 变更"), _RECORDS),
+    (words("raise"), words("increase boost"), words(
+        "price salary wage limit amount fee rate tax money income pay temperature level volume cost pension rent")),
+)  # fmt: skip
 
 
 def opposites(a: Reading, b: Reading, between: Difference) -> str | None:
@@ -91,6 +108,22 @@ def substitution(a: Reading, b: Reading, between: Difference) -> str | None:
         if not odd_a or not odd_b or _kinds(odd_a) & _kinds(odd_b):
             return None
     return f"the same sentence but for {_shown(odd_a)} against {_shown(odd_b)}"
+
+
+def loose_synonyms(a: Reading, b: Reading, between: Difference) -> str | None:
+    """Words that mean the same of some things only: one changes or updates an address, but not a phone."""
+    for here, there in ((a, b), (b, a)):
+        said, other = _lows(here), _lows(there)
+        for some, others, things in _LOOSE:
+            if not said & some or not other & others or said & others or other & some:
+                continue
+            if not things & (here.known | said) or not things & (there.known | other):
+                return f"{', '.join(sorted(said & some))} against {', '.join(sorted(other & others))}"
+    return None
+
+
+def _lows(reading: Reading) -> frozenset[str]:
+    return frozenset(form for token in reading.tokens for form in (token.low, lemma(token.low)))
 
 
 def _telling(tokens: tuple[Token, ...]) -> list[Token]:

@@ -358,6 +358,22 @@ def test_a_raw_prompt_is_compared_by_bytes() -> None:
         (said(user([text("Where is my order?"), IMAGE])), Trait.PERSONAL),
         (said("Where is my order?", tools=TOOL), Trait.PERSONAL),
         (said("Where is my order?", {"role": "tool", "tool_call_id": "a", "content": "shipped"}), Trait.PERSONAL),
+        (said(user(["Where is my order 70415?"])), Trait.PERSONAL),
+        (said(user(["Where is my order?", IMAGE])), Trait.PERSONAL),
+        (said(user([{"type": "input_text", "text": "Where is my order?"}])), Trait.PERSONAL),
+        (said(user([{"text": "Where is my order?"}])), Trait.PERSONAL),
+        (said(user([{"type": "tomorrow", "inside": [{"deeper": "Where is my order?"}]}])), Trait.PERSONAL),
+        (said(user({"type": "text", "text": "Where is my order?"})), Trait.PERSONAL),
+        (said({"role": "customer", "content": "Where is my order?"}), Trait.PERSONAL),
+        (said({"role": "User", "content": "Where is my order?"}, "And the other?"), Trait.PERSONAL),
+        (said({"content": "Where is my order?"}), Trait.PERSONAL),
+        (said({"role": "user", "name": "ann@example.org", "content": "How do I pay?"}), Trait.PERSONAL),
+        (said("Where is my order?", {"role": "assistant", "content": "Which?"}, "The blue shoes"), Trait.PERSONAL),
+        (said("我的快递到哪了？", {"role": "assistant", "content": "哪一个？"}, "蓝色的鞋"), Trait.PERSONAL),
+        (said("Where is my order?", user([IMAGE])), Trait.PERSONAL),
+        (said("Hi", {"role": "tool", "tool_call_id": "a", "content": "Ann, ann@example.org"}, "And?"), Trait.PERSONAL),
+        ({"messages": ["Where is my order?"]}, Trait.PERSONAL), ({"messages": "Where is my order?"}, Trait.PERSONAL),
+        (said("How do I pay?", documents=[{"text": "My name is Ann."}]), Trait.PERSONAL),
         (said("What is the weather today?"), Trait.TIME_BOUND),
         (said(user([text("What is the weather today?"), IMAGE])), Trait.TIME_BOUND),
         (said("Write a poem about rain"), Trait.CREATIVE),
@@ -372,6 +388,52 @@ def test_the_callers_words_set_traits_even_where_only_bytes_are_compared(body: J
 )
 def test_a_raw_prompt_has_traits_too(prompt: str, trait: Trait) -> None:
     assert trait in ask(Kind.COMPLETION, {"prompt": prompt}, Caller("shop"), Controls(), SECRET).traits
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"prompt": ["Where is my order?"]}, {"prompt": ["Hello", "Where is my order?"]},
+        {"prompt": "Dear Sir,", "suffix": "My order number is 70415."}, {"prompt": [[1, 2, 3]]}, {"prompt": [1, 2, 3]},
+        {"prompt_embeds": "AAAA"},
+    ],
+)  # fmt: skip
+def test_a_raw_prompt_in_another_form_is_no_way_around(fields: Json) -> None:
+    """What cannot be read, such as token ids, is kept to its session."""
+    assert Trait.PERSONAL in ask(Kind.COMPLETION, fields, Caller("shop"), Controls(), SECRET).traits
+
+
+def test_the_operators_and_the_assistants_words_make_nothing_personal() -> None:
+    turns = [{"role": role, "content": "Write to ann@example.org"} for role in ("system", "developer", "assistant")]
+    assert chat(said(*turns, "How do I pay?")).traits == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("message", "mark"),
+    [
+        ("I mean my order of last week. Where is it?", "Where is it?"),
+        ("My order is 48213 and I live in Cork. What is the limit?", "What is the limit?"),
+        ("Where is my bag?\nHow do I pay?", "How do I pay?"),
+    ],
+)
+def test_marking_a_question_hides_nothing_that_the_caller_said_around_it(message: str, mark: str) -> None:
+    found = chat(said(message), question=mark)
+    assert found.text == mark
+    assert Trait.PERSONAL in found.traits
+
+
+HEAVY = [
+    said("the cat sat. " * 300_000, "hi"), said(*["yes"] * 50_000, "hi"), said(user([text("yes")] * 50_000)),
+    said(user(["yes"] * 50_000)), said("hi", documents=["yes"] * 50_000),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", HEAVY)
+def test_what_is_too_much_to_read_is_compared_by_bytes_only(body: Json) -> None:
+    found = chat(body)
+    assert Trait.LONG_TEXT in found.traits
+    assert (found.text, found.wording) == (None, None)
+    assert found.key == chat(copy.deepcopy(body)).key
 
 
 def test_the_documents_around_a_marked_question_are_not_the_callers_words() -> None:

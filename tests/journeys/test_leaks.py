@@ -2,7 +2,9 @@
 stands between two people."""
 
 import asyncio
+import json
 import secrets
+from typing import Any
 
 import pytest
 from embedders import alike
@@ -17,6 +19,13 @@ PERSONAL = (
     "Has my refund arrived?",
     "我的订单到哪里了？",
     "My card number is 4111 1111 1111 1111, is it blocked?",
+    "Why was my claim rejected?",
+    "What plan am I on?",
+    "Have I paid?",
+    "Has the parcel for Jane Roe arrived?",
+    "I have asthma, may I dive?",
+    "我被录取了吗",
+    "为什么我的退款没到",
 )
 
 
@@ -51,6 +60,46 @@ async def test_what_an_earlier_turn_revealed_keeps_the_follow_up_personal(house:
         await h.ask(chat, session="ann")
         assert not (await h.ask(chat, session="bob")).hit
         assert await h.stored() == 0
+
+
+SOMEBODYS = "Where is my order 70415?"
+SHAPES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("chat/completions", {"messages": [{"role": "user", "content": [SOMEBODYS]}]}),
+    ("chat/completions", {"messages": [{"role": "user", "content": [{"type": "input_text", "text": SOMEBODYS}]}]}),
+    ("chat/completions", {"messages": [{"role": "customer", "content": SOMEBODYS}]}),
+    ("chat/completions", {"messages": turns("Where is my order?", "Which one?", "The blue shoes")}),
+    ("chat/completions", {"messages": turns("我的快递到哪了？", "哪一个？", "蓝色的鞋")}),
+    ("completions", {"prompt": SOMEBODYS}),
+    ("completions", {"prompt": [SOMEBODYS]}),
+    ("completions", {"prompt": "Hello", "suffix": SOMEBODYS}),
+    (
+        "chat/completions",
+        {"messages": turns("I mean my order of last week. Where is it?"), "cache": {"question": "Where is it?"}},
+    ),
+)
+
+
+@pytest.mark.parametrize(("path", "fields"), SHAPES)
+async def test_no_form_of_a_request_hides_whose_it_is(house: OpenHouse, path: str, fields: dict[str, Any]) -> None:
+    """Reported: the same words as a plain string part, under another role, as a prompt list or in an earlier turn were
+    shared between two sessions."""
+    body = json.dumps({"model": "demo", **fields}).encode()
+    async with house(embedder=alike()) as h:
+        for session in ("ann", "bob"):
+            told = await h.post(f"/v1/{path}", body, {"X-Session-ID": session})
+            assert not told.hit and not told.collapsed
+            await h.settled()
+        together = (h.post(f"/v1/{path}", body, {"X-Session-ID": name}) for name in ("cy", "dee"))
+        assert not any(told.hit or told.collapsed for told in await asyncio.gather(*together))
+        assert await h.stored() == 0
+
+
+async def test_a_long_turn_before_the_question_is_not_shared_by_meaning(house: OpenHouse) -> None:
+    """What was not read may hold anything: only who sends the same bytes gets the answer."""
+    async with house(embedder=alike()) as h:
+        await h.ask(turns("the cat sat. " * 20_000, "ok", "hi there"))
+        assert not (await h.ask(turns("the cat sat. " * 20_000, "ok", "hello there"))).hit
+        assert (await h.ask(turns("the cat sat. " * 20_000, "ok", "hi there"))).hit
 
 
 @pytest.mark.parametrize("length", [1, 30, 200])

@@ -75,7 +75,7 @@ class StoreAndIndex(RuleBasedStateMachine):
         same = [each for each in self.model if (each.scope, each.key) == (scope, key)]
         others = [each for each in self.model if each not in same]
         excess = len(others) + 1 - CAPACITY
-        oldest = sorted(others, key=lambda each: each.created_s)[: max(0, excess)]
+        oldest = others[: max(0, excess)]  # the model is in the order of puts
         self.ended(self.run(self.store.put(new)), same + oldest)
         self.model.append(new)
         if new.vector is not None:
