@@ -118,8 +118,10 @@ def unacceptable(entry: Entry, question: Question, verdict: Verdict, now_s: floa
     """Why this stored entry must not answer this question, whatever found it; None when it may.
 
     The scope is checked again here, on the stored entry, so that no index can carry an answer across."""
-    controls = verdict.controls
-    if entry.scope != question.scope or entry.kind is not question.kind:
+    controls, mine, asked = verdict.controls, entry.scope, question.scope
+    if mine.key != asked.key or mine.tenant != asked.tenant or mine.model != asked.model:
+        return "another scope"
+    if entry.kind is not question.kind:
         return "another scope"
     if now_s >= entry.expires_s:
         return "expired"

@@ -222,8 +222,10 @@ class Api:
                 # Only now, so that a wrong key or a body that is too large costs nobody the upload (RFC 9110, 10.1.1).
                 request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
             try:
-                if request.content.is_eof():
-                    body = await request.read()
+                if request.content.is_eof():  # all of it came with the head, as most do: nothing to wait for
+                    body = request.content.read_nowait()
+                    if len(body) > self._body_limit_bytes:
+                        raise self._too_large()
                 else:
                     async with asyncio.timeout(_BODY_S):
                         body = await request.read()

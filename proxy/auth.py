@@ -44,8 +44,6 @@ class Door:
         worker could take for a credential tells callers apart: what one of them is told is not for the other."""
         authorization = headers.get("Authorization")
         if not self._tenants:
-            if authorization is None and not any(name in headers for name in _OTHER_CREDENTIALS):
-                return self._nobody
             said = [key for key in (_bearer(authorization), *map(headers.get, _OTHER_CREDENTIALS)) if key]
             return Tenant(self._digest("\0".join(said)), self._open) if said else self._nobody
         key = _bearer(authorization) or headers.get("X-Api-Key")
