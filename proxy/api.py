@@ -6,6 +6,7 @@ headers stand on errors too, or a browser would hide them.
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, aclosing
@@ -15,6 +16,7 @@ import orjson
 from aiohttp import web
 from multidict import CIMultiDict
 
+from cache import StoreUnavailable
 from proxy import openai
 from proxy.auth import Door
 from proxy.call import Call, Reply
@@ -32,6 +34,8 @@ Handler = Callable[[web.BaseRequest], Coroutine[Any, Any, web.StreamResponse]]
 Journey = Callable[[Call], AbstractAsyncContextManager[Reply]]
 
 _MODEL = "/v1/models/"
+_ENTRY = "/admin/entries/"
+_HEX = re.compile(r"[0-9a-f]{16}")
 _BODY_S = 300.0  # how long a body may take; who sends half of one holds it in our memory
 _LONGEST_ID = 256  # characters of a request id that we repeat
 _CORS_EXPOSED = "Cache-Status, Age, X-Request-Id, X-Rejoinder-Worker, Retry-After"
@@ -74,6 +78,8 @@ class Api:
             return await handler(request)
         if request.method == "GET" and path.startswith(_MODEL):
             return await self.model(request)
+        if request.method == "DELETE" and path.startswith(_ENTRY):
+            return await self.forget(request)
         if path == "/admin" or path.startswith("/admin/"):
             return await self.unknown(request)
         return await self.other(request)
@@ -176,9 +182,27 @@ class Api:
 
         async def told(call: Call) -> web.StreamResponse:
             _own_door_only(request, call)
+            if call.path not in openai.CACHED_PATHS:
+                raise BadRequest(f"`path` must be one of {', '.join(openai.CACHED_PATHS)}.")
             return self._json(request, as_json(*await self._gateway.explain(call)), cors=False)
 
         return await self._guarded(request, told, path=request.query.get("path", "/v1/chat/completions"))
+
+    async def forget(self, request: web.BaseRequest) -> web.StreamResponse:
+        """DELETE /admin/entries/{entry}: this answer was wrong; it is gone from every tier and replica."""
+
+        async def forgotten(call: Call) -> web.StreamResponse:
+            _own_door_only(request, call)
+            name = request.path.removeprefix(_ENTRY)
+            if not _HEX.fullmatch(name):
+                raise BadRequest("An entry is named by 16 hexadecimal digits, as X-Rejoinder-Entry and explain say it.")
+            try:
+                gone = await self._gateway.forget(int(name, 16))
+            except StoreUnavailable as trouble:
+                raise StoreAway(f"The entry could not be deleted everywhere: {trouble}. Try again.") from None
+            return self._json(request, {"deleted": gone}, cors=False)
+
+        return await self._guarded(request, forgotten)
 
     async def unknown(self, request: web.BaseRequest) -> web.StreamResponse:
         """Our own name space is never passed on to a worker."""
@@ -293,6 +317,12 @@ class NotFound(ProxyError):
     status, type, code = 404, "invalid_request_error", "not_found"
 
 
+class StoreAway(ProxyError):
+    """The store did not answer, and what was asked for needs it."""
+
+    status, type, code = 503, "api_error", "store_unavailable"
+
+
 class Forbidden(ProxyError):
     """A door that is for the operator."""
 
@@ -310,11 +340,9 @@ def _target(request: web.BaseRequest) -> str:
 def _own_door_only(request: web.BaseRequest, call: Call) -> None:
     """Without roles (they come with the admin API), only a trusted caller may look inside, and no page of a browser."""
     if not call.tenant.trusted:
-        raise Forbidden("Only a trusted tenant may ask for explanations: see the setting trusted_tenants.")
+        raise Forbidden("Only a trusted tenant may look inside: see the setting trusted_tenants.")
     if "Origin" in request.headers or any(name in request.headers for name in ("Forwarded", "X-Forwarded-For")):
-        raise Forbidden("Explanations are given to direct callers only, not through a browser page or another proxy.")
-    if call.path not in openai.CACHED_PATHS:
-        raise BadRequest(f"`path` must be one of {', '.join(openai.CACHED_PATHS)}.")
+        raise Forbidden("This door is for direct callers only, not for a browser page or another proxy.")
 
 
 async def _write_all(response: web.StreamResponse, stream: AsyncIterator[bytes]) -> None:

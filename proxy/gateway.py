@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import orjson
 
-from cache import Entry, Explanation, Hit, Miss, Rules, TieredCache, flight_key, inadmissible
+from cache import Entry, Explanation, Hit, Miss, Rules, Selection, TieredCache, flight_key, inadmissible
 from proxy import openai, sse, status
 from proxy.auth import Door
 from proxy.call import Call, Reply
@@ -283,6 +283,10 @@ class Gateway:
         except ProxyError as error:
             return explanation, error, who
         return explanation, choice, who
+
+    async def forget(self, entry_id: int) -> int:
+        """Delete one answer from every tier and replica. Returns how many were there. Raises StoreUnavailable."""
+        return await self._cache.forget(Selection(ids=(entry_id,)))
 
     @property
     def owed(self) -> int:

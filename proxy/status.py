@@ -14,10 +14,13 @@ def of_hit(hit: Hit, *, detailed: bool) -> list[tuple[str, str]]:
     entry = hit.entry
     ttl_s = int(entry.expires_s - entry.created_s - hit.age_s)
     near = f" {hit.similarity:.3f}" if detailed and hit.similarity is not None else ""
-    return [
+    headers = [
         ("Cache-Status", f'{NAME}; hit; ttl={ttl_s}; detail="{hit.tier} {hit.likeness.value}{near}"'),
         ("Age", str(int(hit.age_s))),
     ]
+    if detailed:
+        headers.append(("X-Rejoinder-Entry", f"{entry.id:016x}"))
+    return headers
 
 
 def of_miss(verdict: Verdict, miss: Miss, *, collapsed: bool, detailed: bool) -> list[tuple[str, str]]:

@@ -246,3 +246,22 @@ async def test_what_the_demo_tells_people_to_type_does_what_it_promises(house: O
         assert "fwd=miss" in told[0]
         assert "recent wording" in told[1]
         assert "similar meaning" in told[2]
+
+
+async def test_a_wrong_answer_can_be_got_rid_of(house: OpenHouse) -> None:
+    """A10 (semantic-router#1581): the reply names its entry; once that is deleted, nobody is told it again."""
+    async with house(embedder=alike()) as h:
+        await h.ask("How do I descale the kettle?", session="one")
+        await h.settled()
+        wrong = await h.ask("How can I descale the kettle?", session="two")
+        assert wrong.hit
+        entry = wrong.headers["X-Rejoinder-Entry"]
+        assert (await h.send("DELETE", f"/admin/entries/{entry}")).json == {"deleted": 1}
+        for session, question in (("one", "How do I descale the kettle?"), ("two", "How can I descale the kettle?")):
+            assert not (await h.ask(question, session=session)).hit
+            await h.forget_all()
+        assert (await h.send("DELETE", f"/admin/entries/{entry}")).json == {"deleted": 0}
+        assert (await h.send("DELETE", "/admin/entries/everything")).status == 400
+        assert (
+            await h.send("DELETE", f"/admin/entries/{entry}", headers={"Origin": "https://evil.example"})
+        ).status == 403

@@ -51,6 +51,7 @@ def verdict(why: Why = Why.NOTHING) -> Verdict:
 def test_a_hit_says_how_it_was_found_and_how_long_it_lives() -> None:
     assert of_hit(hit(), detailed=True) == [
         ("Cache-Status", 'rejoinder; hit; ttl=587; detail="similar meaning 0.941"'), ("Age", "12"),
+        ("X-Rejoinder-Entry", "0000000000000001"),
     ]  # fmt: skip
 
 
