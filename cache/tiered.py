@@ -114,7 +114,7 @@ class TieredCache:
             return Miss("store-unavailable", str(trouble))
         hit = self._sure(question, verdict, found, self._recent.name)
         if hit is not None:
-            if drops == self._drops:  # else it may have been forgotten since it was read
+            if drops == self._drops and not self._recent.replaced(hit.entry):  # since it was read
                 self._recent.keep_hot(hit.entry)
             return hit
         if verdict.read < Reach.SIMILAR or question.text is None:
@@ -265,9 +265,11 @@ class TieredCache:
             try:
                 vector = await self._similar.embed(entry.text or "", deadline_s=_PATIENCE_S)
             except TextTooLong:
-                del self._owed[entry_id]
+                self._owed.pop(entry_id, None)
                 continue
             except EmbedderUnavailable:
+                if self._owed.pop(entry_id, None) is not None:
+                    self._owed[entry_id] = entry  # to the end, so that one bad text does not hold up the others
                 return
             self._storing[entry_id] = entry  # from here on `forget` tells us
             try:
@@ -289,11 +291,14 @@ class TieredCache:
         self._forgets += 1
         self._forgotten_of_late.append(selection)
         pending = [entry for entry in self._storing.values() if entry is not None and _matches(selection, entry)]
-        self._storing |= dict.fromkeys((entry.id for entry in pending), None)
-        gone = {*await self._store.forget(selection), *(entry.id for entry in pending)}
+        here = {entry.id for entry in pending}
         for tier in (self._session, self._recent):
             held = tier.matching(selection.tenant, selection.model)
-            gone |= {entry.id for entry in held if _matches(selection, entry)}
+            here |= {entry.id for entry in held if _matches(selection, entry)}
+        await self._drop(
+            here
+        )  # first what is in memory: it is served without asking the store, also while that is away
+        gone = {*await self._store.forget(selection), *here}
         await self._drop(gone)
         return len(gone)
 
@@ -335,6 +340,8 @@ class TieredCache:
             return
         for entry_id in gone:
             self._owed.pop(entry_id, None)
+            if entry_id in self._storing:  # it is being written, or given its vector, at this moment
+                self._storing[entry_id] = None
         self._drops += 1
         self._session.forget(gone)
         self._recent.forget(gone)

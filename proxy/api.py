@@ -35,7 +35,7 @@ Journey = Callable[[Call], AbstractAsyncContextManager[Reply]]
 
 _MODEL = "/v1/models/"
 _ENTRY = "/admin/entries/"
-_HEX = re.compile(r"[0-9a-f]{16}")
+_HEX = re.compile(r"[0-7][0-9a-f]{15}")  # 63 bits
 _BODY_S = 300.0  # how long a body may take; who sends half of one holds it in our memory
 _LONGEST_ID = 256  # characters of a request id that we repeat
 _CORS_EXPOSED = "Cache-Status, Age, X-Request-Id, X-Rejoinder-Worker, Retry-After"

@@ -36,6 +36,7 @@ _REPLACED: Final = HOP_BY_HOP | {
     b"host", b"content-length", b"expect", b"x-session-id", b"x-request-id", b"cookie",
 }  # fmt: skip
 _CREDENTIALS: Final = frozenset({b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key"})
+_OURS: Final = b"x-rejoinder-"
 _CORS: Final = b"access-control-"  # we answer browsers ourselves; a second Allow-Origin makes them refuse both
 _CONTROL: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
@@ -50,7 +51,7 @@ def strip_hop_by_hop(raw: RawHeaders) -> Headers:
     return [
         (_text(name), _text(value))
         for name, value in pairs
-        if (lower := name.lower()) not in stop and not lower.startswith(_CORS) and _writable(value)
+        if (lower := name.lower()) not in stop and not lower.startswith((_CORS, _OURS)) and _writable(value)
     ]
 
 

@@ -46,6 +46,7 @@ class _Family:
         self._settings = settings
         self._port = port
         self.stopping = self._context.Event()
+        self._told_to_stop = False  # by a signal, whose handler must take no lock
         self.children = [self.born(number) for number in range(settings.processes)]
 
     def born(self, number: int) -> _Child:
@@ -62,7 +63,8 @@ class _Family:
         return _Child(process, serving)
 
     def stop(self, number: int = signal.SIGTERM, frame: FrameType | None = None) -> None:
-        self.stopping.set()
+        """Also the handler of signals, which may interrupt anything: it only notes and passes on."""
+        self._told_to_stop = True
         for child in self.children:
             if child.process.pid is not None and child.process.is_alive():
                 os.kill(child.process.pid, signal.SIGTERM)
@@ -70,10 +72,12 @@ class _Family:
     def watch(self) -> int:
         """Until the last one has left. Returns the exit status."""
         status = 0
-        while any(child.process.is_alive() for child in self.children) or not self.stopping.is_set():
+        while any(child.process.is_alive() for child in self.children) or not self._told_to_stop:
             multiprocessing.connection.wait([child.process.sentinel for child in self.children], timeout=1.0)
+            if self._told_to_stop:
+                self.stopping.set()  # for those that were still starting when the signal came
             for place, child in enumerate(self.children):
-                if child.process.is_alive() or self.stopping.is_set():
+                if child.process.is_alive() or self._told_to_stop:
                     continue
                 if not child.serving.is_set():
                     status = 2
@@ -81,7 +85,7 @@ class _Family:
                     break
                 log.error("%s ended with status %s, starting another", child.process.name, child.process.exitcode)
                 time.sleep(_RESTART_PAUSE_S)
-                if not self.stopping.is_set():
+                if not self._told_to_stop:
                     self.children[place] = self.born(place)
         return status
 

@@ -53,7 +53,7 @@ class RecentTier:
     def replaced(self, entry: Entry) -> bool:
         """Whether a later answer to the same request stands in memory already."""
         held = self._hot.exact(entry.scope.key, entry.key)
-        return held is not None and held.id != entry.id
+        return held is not None and held.id != entry.id and held.created_s >= entry.created_s
 
     def keep_hot(self, entry: Entry) -> None:
         """Hold an entry in memory, so that its next repetition needs no store."""

@@ -893,3 +893,49 @@ async def test_a_purge_reaches_the_answers_that_were_still_being_made() -> None:
         assert here.cache.keep(question, verdict, Answer(b"{}", 1), here.cache.forgets) is not None, (
             "asked for afterwards"
         )
+
+
+async def test_what_is_deleted_while_its_vector_is_made_stays_deleted() -> None:
+    """Found in review: the delete looked before the repayment began, and the repayment wrote the answer back."""
+    async with house() as here:
+        here.embedder.away = True
+        await here.answer(RESET)
+        here.embedder.away = False
+        here.store.may_put.clear()
+        here.store.putting.clear()
+        repaying = asyncio.get_running_loop().create_task(here.cache.repay())
+        await here.store.putting.wait()
+        await here.cache.forget(Selection())
+        here.store.may_put.set()
+        await repaying
+        assert await here.cache.count() == 0
+        assert isinstance(await here.look(RESET), Miss)
+
+
+async def test_a_delete_reaches_what_is_in_memory_also_while_the_store_is_away() -> None:
+    """Found in review: it failed, and the wrong answer went on being served from memory."""
+    async with house() as here:
+        entry = await here.answer(RESET, session="one")
+        assert entry is not None
+        here.store.away = True
+        with pytest.raises(StoreUnavailable):
+            await here.cache.forget(Selection(ids=(entry.id,)))
+        assert isinstance(await here.look(RESET, session="one"), Miss)
+        assert isinstance(await here.look(RESET), Miss)
+
+
+async def test_an_older_answer_that_was_read_from_the_store_meanwhile_does_not_hide_the_fresh_one() -> None:
+    """Found in review: "regenerate" was lost when somebody asked the same in the same milliseconds."""
+    async with house() as here:
+        await here.answer(RESET)
+        here.recent.forget_all()
+        here.store.may_find.clear()
+        reading = asyncio.get_running_loop().create_task(here.look(RESET))
+        await here.store.finding.wait()
+        here.clock.now_s += 1
+        fresh = here.cache.keep(*here.ask(RESET), Answer(b'{"n":"fresh"}', 1))
+        here.store.may_find.set()
+        await reading
+        assert fresh is not None and await here.cache.store(fresh)
+        found = await here.look(RESET)
+        assert isinstance(found, Hit) and found.entry.id == fresh.id
