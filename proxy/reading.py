@@ -22,7 +22,7 @@ from proxy.routing.workers import WorkerPool
 
 _REMEMBERED_BODY_BYTES = 16_384  # larger bodies repeat seldom and cost memory
 _OBJECTS_BYTES = 6_000
-_Key = tuple[str, str, bytes, str | None, str | None, str | None, str | None, int]
+_Key = tuple[str, str, bytes, str | None, str | None, str | None, str | None, str | None, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,8 @@ class Reader:
         headers = call.headers
         key = (
             call.path, call.tenant.name, call.body, _cache_control(headers), headers.get("Pragma"),
-            headers.get("X-Session-ID"), call.cookies.get(COOKIE), self._pool.revisions,
+            headers.get("X-Session-ID"), headers.get("Content-Encoding"), call.cookies.get(COOKIE),
+            self._pool.revisions,
         )  # fmt: skip
         asked = self._remembered.get(key)
         if asked is not None:
