@@ -35,6 +35,7 @@ format: install  ## let ruff lay the code out
 
 test: install lint   ## what CI runs: unit, contract, property, journeys, real vLLM, real Valkey, real embedder
 	@bash deploy/vllm/install.sh
+	@bash deploy/vllm/models.sh tiny
 	@REJOINDER_LIVE=1 $(BIN)/python -m pytest -m "not proof" $(ARGS)
 
 quick: install   ## the tests that need no vLLM
