@@ -20,7 +20,16 @@ from cache import StoreUnavailable
 from proxy import openai
 from proxy.auth import Door
 from proxy.call import Call, Reply
-from proxy.errors import BadRequest, BodyTooLarge, ModelNotFound, NoWorker, ProxyError
+from proxy.errors import (
+    BadRequest,
+    BodyTooLarge,
+    Forbidden,
+    ModelNotFound,
+    NotFound,
+    NoWorker,
+    ProxyError,
+    StoreAway,
+)
 from proxy.explain import as_json
 from proxy.gateway import Gateway
 from proxy.metrics import CONTENT_TYPE, Metrics
@@ -309,24 +318,6 @@ class Api:
                 ("Access-Control-Allow-Headers", asked), ("Access-Control-Max-Age", "600"),
             ]  # fmt: skip
         return web.Response(status=204, headers=_multi(headers))
-
-
-class NotFound(ProxyError):
-    """A path of our own name space that does not exist."""
-
-    status, type, code = 404, "invalid_request_error", "not_found"
-
-
-class StoreAway(ProxyError):
-    """The store did not answer, and what was asked for needs it."""
-
-    status, type, code = 503, "api_error", "store_unavailable"
-
-
-class Forbidden(ProxyError):
-    """A door that is for the operator."""
-
-    status, type, code = 403, "invalid_request_error", "forbidden"
 
 
 def _target(request: web.BaseRequest) -> str:

@@ -3,10 +3,13 @@
     ProxyError                    everything that we, not the worker, tell a client
     ├── BadRequest          400   the request cannot be read; the message says what to change
     ├── Unauthorized        401   no key, or an unknown one
+    ├── Forbidden           403   a door that is for the operator
     ├── ModelNotFound       404   no worker serves this model
+    ├── NotFound            404   a path of our own name space that does not exist
     ├── BodyTooLarge        413   more than settings allow
     ├── UpstreamFailed      502   workers were there, but died or broke before a whole answer
     ├── NoWorker            503   nobody is up for this model; Retry-After says when to come back
+    ├── StoreAway           503   the store did not answer, and what was asked for needs it
     └── NotCached           504   only-if-cached, and nothing may be served (RFC 9111, 5.2.1.7)
         UpstreamTimedOut    504   the worker said nothing in time
 
@@ -36,6 +39,18 @@ class BadRequest(ProxyError):
 
 class Unauthorized(ProxyError):
     status, type, code = 401, "invalid_request_error", "invalid_api_key"
+
+
+class Forbidden(ProxyError):
+    status, type, code = 403, "invalid_request_error", "forbidden"
+
+
+class NotFound(ProxyError):
+    status, type, code = 404, "invalid_request_error", "not_found"
+
+
+class StoreAway(ProxyError):
+    status, type, code = 503, "api_error", "store_unavailable"
 
 
 class ModelNotFound(ProxyError):

@@ -378,4 +378,4 @@ def test_importing_the_cache_loads_no_optional_library_and_no_server() -> None:
 def test_no_path_of_somebodys_machine_is_written_down() -> None:
     for path in [ROOT / module for module in MODULES]:
         text = path.read_text(encoding="utf-8")
-        assert not re.search(r"/home/\w|/root/|/work/|/Users/\w|\.\./shared", text), path
+        assert not re.search(r"/home/\w|/root/|/Users/\w", text), path
