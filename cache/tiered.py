@@ -226,11 +226,12 @@ class TieredCache:
 
     async def _put(self, entry: Entry, vector: Vector | None) -> bool:
         """Raises StoreUnavailable."""
-        if vector is None:
+        comparable = self._comparable(entry)
+        if vector is None and comparable:
             vector = await self._vector(entry)
         if vector is not None and self._similar is not None:
             entry = replace(entry, vector=vector, embedder=self._similar.embedder.name)
-        owed = vector is None and self._comparable(entry)
+        owed = vector is None and comparable
         if self._storing.get(entry.id, entry) is None or self._recent.replaced(entry):
             return False
         dropped = await self._store.put(entry)
@@ -246,7 +247,7 @@ class TieredCache:
 
     async def _vector(self, entry: Entry) -> Vector | None:
         """None: it has none, or not in time; it is found by its bytes and its words all the same."""
-        if self._similar is None or entry.text is None or not self._comparable(entry):
+        if self._similar is None or entry.text is None:
             return None
         with contextlib.suppress(TextTooLong, EmbedderUnavailable):
             return await self._similar.embed(entry.text)
@@ -295,9 +296,8 @@ class TieredCache:
         for tier in (self._session, self._recent):
             held = tier.matching(selection.tenant, selection.model)
             here |= {entry.id for entry in held if _matches(selection, entry)}
-        await self._drop(
-            here
-        )  # first what is in memory: it is served without asking the store, also while that is away
+        # First what is in memory: it is served without asking the store, also while that is away.
+        await self._drop(here)
         gone = {*await self._store.forget(selection), *here}
         await self._drop(gone)
         return len(gone)

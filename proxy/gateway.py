@@ -33,9 +33,8 @@ from proxy.routing.workers import WorkerPool
 log = logging.getLogger(__name__)
 
 _SAID_BY_US = frozenset({"accept-encoding", "content-type"})
-_STATED_AGAIN = frozenset(
-    {"content-length", "date", "server", "age", "cache-status"}
-)  # by our own server, for the reply that it writes
+# By our own server, for the reply that it writes.
+_STATED_AGAIN = frozenset({"content-length", "date", "server", "age", "cache-status"})
 
 
 @dataclass(frozen=True, slots=True)
