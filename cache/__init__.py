@@ -3,23 +3,35 @@
 Read in this order; a module imports only what stands above it:
 
     errors                      what can go wrong, one class per thing that somebody does something about
-    question · entry            the facts: Question, Scope, Reach, Trait · Answer, Entry, Hit, Miss
+    question · evidence · entry the facts: Question, Scope, Reach, Trait · Answer, Entry, Hit, Miss
     fingerprint · traits        canonical bytes, exact key and proof, wording · what kind of question is it
+    rates                       how often is something wrong, and how sure does a count make us of it   (pure)
+    logistic · calibration      how probable is it that an answer is right, and what must it reach     (pure)
+    anchors · adapted · belief  what the operator's labels taught, and what a scope's own say
     policy · guards · trust     how far may it travel · near is not the same · is near near enough     (pure)
+    comparison · comparator     do two answers to one question say the same
     asking                      from a request body to a Question
-    protocols                   the seams: Embedder, VectorIndex, EntryStore
+    protocols                   the seams: Embedder, Reader, VectorIndex, EntryStore
     embedder · index · store    those who wait: models, vectors, rows
+    reader · assessor           reads two questions side by side · asks it, weighs, learns from labels
     tiers                       session · recent · similar
+    reviews                     what people say of answers: labels, quarantine, release
     tiered                      TieredCache: lookup, keep, store, forget, explain
     opening                     open_cache: the one place that puts the parts together
+    adapting · schooling        learning from labelled questions: `rejoinder train`
 
 Write path: `keep` (memory, at once) → `store` (durable) → index.  Read path: session → recent → similar.
 `proxy` sees only the names below.
 """
 
+from cache.adapting import Labelled
 from cache.asking import Caller, ask
+from cache.comparator import Comparator
+from cache.comparison import Agreement, Comparison, known_other
+from cache.embedder.breaker import Breaker
 from cache.entry import Answer, Entry, Hit, Likeness, Miss, Refusal
 from cache.errors import CacheError, StateError, StoreUnavailable
+from cache.evidence import Evidence, Label, Source
 from cache.opening import CacheSettings, open_cache
 from cache.policy import (
     Controls,
@@ -31,32 +43,48 @@ from cache.policy import (
     inadmissible,
     judge,
 )
-from cache.protocols import Clock, Selection
+from cache.protocols import Clock, Embedder, Judge, Selection
 from cache.question import Kind, Question, Reach, Scope, Trait
+from cache.rates import Rate, corrected_rate, effective_number, wilson
+from cache.review import Served
+from cache.schooling import Schooled, school
 from cache.tiered import TieredCache
 from cache.trust import Candidate, Explanation
 
 __all__ = [
+    "Agreement",
     "Answer",
+    "Breaker",
     "CacheError",
     "CacheSettings",
     "Caller",
     "Candidate",
     "Clock",
+    "Comparator",
+    "Comparison",
     "Controls",
+    "Embedder",
     "Entry",
+    "Evidence",
     "Explanation",
     "Hit",
+    "Judge",
     "Kind",
+    "Label",
+    "Labelled",
     "Likeness",
     "Miss",
     "Outcome",
     "Question",
+    "Rate",
     "Reach",
     "Refusal",
     "Rules",
+    "Schooled",
     "Scope",
     "Selection",
+    "Served",
+    "Source",
     "StateError",
     "StoreUnavailable",
     "TieredCache",
@@ -64,8 +92,13 @@ __all__ = [
     "Verdict",
     "Why",
     "ask",
+    "corrected_rate",
+    "effective_number",
     "flight_key",
     "inadmissible",
     "judge",
+    "known_other",
     "open_cache",
+    "school",
+    "wilson",
 ]

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from cache.evidence import Evidence
 from cache.question import Kind, Reach, Scope
 
 Vector: TypeAlias = NDArray[np.float32]  # shape (dim,), unit length
@@ -85,6 +86,7 @@ class Hit(NamedTuple):
     similarity: float | None = None
     refused: tuple[Refusal, ...] = ()
     vector: Vector | None = None
+    evidence: Evidence | None = None
 
 
 @dataclass(frozen=True, slots=True)

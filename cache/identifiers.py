@@ -115,6 +115,12 @@ _SURNAME = (
     "王李张刘陈杨黄赵吴周徐孙朱胡郭何林罗郑梁谢宋唐许韩冯邓曹彭曾肖田董袁潘蒋蔡余杜叶程苏魏吕丁任沈姚卢姜崔钟谭陆汪"
     "范廖贾韦付邹孟熊秦邱尹薛闫段侯陶黎贺顾郝龚邵万严覃"
 )
+_NAMED = re.compile(
+    r"\b(?:[Ff]rom|[Oo]f|[Tt]o|[Bb]y|[Ww]ith|[Nn]amed?) [A-Z][a-z]+ [A-Z][a-z]+|\b(?:Mr|Mrs|Ms|Dr)\b\.? ?[A-Z]"
+    r"|^\W*[A-Z][a-z]+ here\b|\b(?:[Ff]or|I'm|I am|[Tt]his is) [A-Z][a-z]+"
+    r"|\b(?:[Tt]hanks|[Tt]hank you|[Rr]egards|[Cc]heers|[Ss]incerely|[Yy]ours),?\s+[A-Z][a-z]+(?: [A-Z][a-z]+)?\W*$"
+    rf"|(?:收件人|姓名|户名|持卡人|本人)(?:是|叫|为|：|:)?\s?[{_SURNAME}]\w"
+)
 _TELLS_OWN_ZH = re.compile(
     "|".join([
         rf"我(?:是|叫)(?:[{_SURNAME}])(?:\w{{1,2}})(?:$|[,，。、！!\s])|我(?:的)?(?:老公|老婆|妻子|丈夫|儿子|女儿"
@@ -218,8 +224,7 @@ _STATE = re.compile(
         r"\bi(?:'ve| have|'m)? (?:was|got|been|am|never|paid|haven't|havent|didn't|didnt) (?:\w+ )?(?:charged|billed"
         r"|debited|overcharged|refunded|rejected|approved|paid|double|twice|receive|received|got|get|credited)\b",
         rf"\bmy {_OWN_THING} (?:is|was|has been|never|has|have|got|are|were) (?:\w+ )?(?:missing|came|arrived|late"
-        rf"|overdue|wrong"
-        r"|incorrect|hacked|frozen|gone|refused|returned|delayed|cancelled|canceled|rejected|deducted|not \w+)\b",
+        r"|wrong|overdue|incorrect|hacked|frozen|gone|refused|returned|delayed|cancel+ed|rejected|deducted|not \w+)\b",
         rf"\bwhen (?:will|does|do|is|are|was|did|can) (?:my|our) {_OWN_THING}\b",
         r"\bwhen (?:will|do|can|am|would|should) i (?:be )?(?:get|getting|receive|receiving|have|paid|pay|refunded"
         r"|charged|expect)\b",
@@ -323,35 +328,40 @@ def holds_identifier(text: str) -> bool:
 def identifies_a_person(text: str) -> bool:
     """Whether an introduction ("my name is Ann"), a national identity number or a payment card stands in the text:
     what no document of a company holds by itself. Its own phone, e-mail address and bank account do not count."""
-    return (
-        _INTRODUCTION.search(text) is not None
-        or _NATIONAL_ID.search(text) is not None
-        or any(_is_card(run.group()) for run in _DIGIT_RUN.finditer(text))
-    )
+    if _INTRODUCTION.search(text) or _NATIONAL_ID.search(text):
+        return True
+    return any(_is_card(run.group()) for run in _DIGIT_RUN.finditer(text))
+
+
+def tells_own(sentence: str) -> bool:
+    """Whether it names somebody, or tells of the speaker's own age, health or money: an answer made to measure."""
+    if _NAMES_SOMEBODY.search(sentence) or (_OWN.search(sentence) and _TELLS_OWN.search(sentence)):
+        return True
+    return not sentence.isascii() and _TELLS_OWN_ZH.search(sentence) is not None
+
+
+def names_somebody(text: str) -> bool:
+    """Whether a name stands in a question about somebody's thing: "the parcel for Jane Roe", "Thanks, Ann"."""
+    return _NAMED.search(text) is not None
 
 
 def asks_own(sentence: str) -> bool:
-    """Whether a sentence asks for the state of the asker's own thing, rather than how such things are done, or tells of
-    himself what makes the answer one made to measure."""
-    if _NAMES_SOMEBODY.search(sentence):
-        return True
+    """Whether a sentence asks for the state of the asker's own thing, rather than how such things are done."""
     first_person = _OWN.search(sentence)
-    if first_person and (_CERTAIN.search(sentence) or _TELLS_OWN.search(sentence)):
+    if first_person and _CERTAIN.search(sentence):
         return True
     if ((first_person and _STATE.search(sentence)) or _DEICTIC.search(sentence)) and not _HOW_TO.search(sentence):
         return True
     if sentence.isascii():
         return False
-    if _CERTAIN_ZH.search(sentence) or _TELLS_OWN_ZH.search(sentence):
+    if _CERTAIN_ZH.search(sentence):
         return True
     return _STATE_ZH.search(sentence) is not None and not _HOW_TO_ZH.search(sentence)
 
 
 def speaks_of_own(sentence: str) -> bool:
     """Whether a sentence names the speaker's own thing: "I mean my order of last week"."""
-    if _SPEAKS_OF_OWN.search(sentence) and not _HOW_TO.search(sentence):
-        return not _WISHES.search(sentence)
-    return False
+    return bool(_SPEAKS_OF_OWN.search(sentence)) and not _HOW_TO.search(sentence) and not _WISHES.search(sentence)
 
 
 def _is_numbered(match: re.Match[str]) -> bool:

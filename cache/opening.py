@@ -1,17 +1,21 @@
 """The cache's front: the one place that calls the constructors of its parts, in order, and closes them in reverse."""
 
 import contextlib
+import logging
 import time
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from cache.adapted import calibrated, read_adapted
+from cache.assessor import Assessor
 from cache.embedder import open_embedder
 from cache.index.partitions import PartitionIndex
 from cache.index.snapshot import open_index, save
 from cache.policy import Rules
-from cache.protocols import Clock, Embedder, EntryStore
+from cache.protocols import Clock, Embedder, EntryStore, Judge
+from cache.reader import open_reader, reader_folder
 from cache.store.memory import MemoryStore
 from cache.store.redis import RedisStore
 from cache.store.sqlite import SqliteStore
@@ -20,13 +24,18 @@ from cache.tiers.recent import RecentTier
 from cache.tiers.session import SessionTier
 from cache.tiers.similar import SimilarTier
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class CacheSettings:
     """What the cache needs to know; times in seconds.
 
     state_dir: where store and index live; None keeps everything in memory.  redis_url: shared store instead.
-    fingerprint: of the secret that keys the digests; a store made under another one is refused."""
+    fingerprint: of the secret that keys the digests; a store made under another one is refused.
+    max_false_hit_rate: the budget, a share in [0, 1] of what is served by meaning; budgets: a tenant's own.
+    reader: `default` (shipped), `none`, or a folder that holds model.onnx.  adapted_dir: where `rejoinder train` leaves
+    what it learned; None = the place beside the store."""
 
     rules: Rules
     fingerprint: str
@@ -37,6 +46,11 @@ class CacheSettings:
     embedder: str = "default"
     embed_deadline_s: float = 0.05
     similarity_threshold: float | None = None
+    max_false_hit_rate: float = 0.01
+    budgets: Mapping[str, float] = field(default_factory=dict)
+    reader: str = "default"
+    reader_deadline_s: float = 0.08
+    adapted_dir: Path | None = None
     store_deadline_s: float = 0.05
     session_idle_s: float = 3600.0
     sessions: int = 10_000
@@ -46,11 +60,12 @@ class CacheSettings:
 @contextlib.asynccontextmanager
 async def open_cache(
     settings: CacheSettings, *, clock: Clock = time.time, store: EntryStore | None = None,
-    embedder: Embedder | None = None,
+    embedder: Embedder | None = None, judge: Judge | None = None,
 ) -> AsyncIterator[TieredCache]:  # fmt: skip
     """Open store, embedder and index, and the cache over them.
 
-    store, embedder: used instead of what the settings say (tests). Raises StateError with what to do about it."""
+    store, embedder: used instead of what the settings say (tests).  judge: for the grey band, None = there is none.
+    Raises StateError with what to do about it."""
     async with contextlib.AsyncExitStack() as stack:
         kept = await stack.enter_async_context(store or _store(settings, clock))
         model = embedder or open_embedder(settings.embedder, deadline_s=settings.embed_deadline_s)
@@ -60,8 +75,39 @@ async def open_cache(
             similar = await stack.enter_async_context(_similar(settings, kept, model))
         session = SessionTier(clock, sessions=settings.sessions, idle_s=settings.session_idle_s)
         recent = RecentTier(kept, clock, window_s=settings.rules.recent_window_s, deadline_s=settings.store_deadline_s)
-        cache = TieredCache(kept, session, recent, similar, clock, sweep_s=settings.sweep_s)
+        assessor = await _assessor(settings, clock, model, judge, stack)
+        cache = TieredCache(kept, session, recent, similar, clock, sweep_s=settings.sweep_s, assessor=assessor)
         yield await stack.enter_async_context(cache)
+
+
+async def _assessor(
+    settings: CacheSettings, clock: Clock, embedder: Embedder | None, judge: Judge | None,
+    stack: contextlib.AsyncExitStack,
+) -> Assessor:  # fmt: skip
+    """With the reader, where one was calibrated together with this embedder; nothing calibrated for one embedder is
+    used with another, and a reader without a calibration says nothing."""
+
+    def budget_of(tenant: str) -> float:
+        return settings.budgets.get(tenant, settings.max_false_hit_rate)
+
+    adapted = settings.adapted_dir or (settings.state_dir / "adapted" if settings.state_dir is not None else None)
+    folders = [folder for folder in (adapted, reader_folder(settings.reader)) if folder is not None]
+    for folder in folders if settings.reader != "none" else []:
+        if embedder is None or calibrated(folder, embedder.name) is None:
+            continue
+        own = folder / "model.onnx"
+        reader = open_reader(str(folder) if own.is_file() else settings.reader, deadline_s=settings.reader_deadline_s)
+        if reader is None:
+            break
+        reader = await stack.enter_async_context(reader)
+        found = read_adapted(folder, embedder.name, reader.name)
+        if found is not None:
+            return Assessor(clock, reader=reader, adapted=found, judge=judge, budget_of=budget_of)
+    if embedder is not None and settings.reader != "none":
+        log.info(
+            "no reader was calibrated for the embedder %s: its cautious threshold and all guards decide", embedder.name
+        )
+    return Assessor(clock, judge=judge, budget_of=budget_of)
 
 
 def _store(settings: CacheSettings, clock: Clock) -> EntryStore:

@@ -5,8 +5,9 @@ Three decisions stand here: `judge` (before the lookup), `unacceptable` (may thi
 """
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Literal
 
 from cache.entry import Entry
 from cache.question import Question, Reach, Trait
@@ -46,17 +47,23 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """The operator's part of the judgement. All times in seconds."""
+    """The operator's part of the judgement. All times in seconds.
+
+    account_questions: "shared" where the assistant knows nothing of its users' accounts, so that "Where is my order?"
+    has one answer for everybody. Who tells data of his own is kept to his session in any case."""
 
     ttl_s: float = 24 * 3600.0
     time_bound_ttl_s: float = 60.0
     recent_window_s: float = 24 * 3600.0
     reach: Reach = Reach.SIMILAR
+    account_questions: Literal["session", "shared"] = "session"
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How far to look, how far the answer may travel, how long it lives, and why."""
+    """How far to look, how far the answer may travel, how long it lives, and why.
+
+    hidden: ids of entries that the asking session called wrong."""
 
     read: Reach
     write: Reach
@@ -64,6 +71,7 @@ class Verdict:
     reason: str
     why: Why = Why.NOTHING
     controls: Controls = field(default_factory=Controls)
+    hidden: frozenset[int] = frozenset()
 
     @property
     def shareable(self) -> bool:
@@ -89,12 +97,13 @@ def judge(question: Question, controls: Controls, rules: Rules) -> Verdict:
     ttl_s = rules.ttl_s if controls.ttl_s is None else min(controls.ttl_s, rules.ttl_s)
     write, reason = rules.reach, "shared inside its scope"
     traits = question.traits
+    kept = _kept_to_its_session(traits, rules)
     if Trait.TIME_BOUND in traits:  # whatever else it is, its moment passes
         ttl_s = min(ttl_s, rules.time_bound_ttl_s)
     if Trait.CREATIVE in traits:
         write, reason = Reach.NOWHERE, "asks for something new each time"
-    elif Trait.PERSONAL in traits:
-        write, reason = Reach.SESSION, "personal: never leaves its session"
+    elif kept is not None:
+        write, reason = Reach.SESSION, f"{kept}: never leaves its session"
     elif Trait.TIME_BOUND in traits:
         write = min(write, Reach.RECENT)
         reason = f"bound to a moment: kept {ttl_s:g} s, same words only"
@@ -103,7 +112,7 @@ def judge(question: Question, controls: Controls, rules: Rules) -> Verdict:
         reason = next((_EXACT_ONLY[trait] for trait in _EXACT_ONLY if trait in traits), _EXACT_ONLY[Trait.NO_TEXT])
     if write is Reach.SESSION and question.session is None:
         write = Reach.NOWHERE
-        reason = f"{'personal' if Trait.PERSONAL in traits else 'kept to its session'}, and no session id to keep it in"
+        reason = f"{kept or 'kept to its session'}, and no session id to keep it in"
     if ttl_s <= 0:
         write, reason = Reach.NOWHERE, "its time to live is 0"
     if controls.no_store:
@@ -112,6 +121,25 @@ def judge(question: Question, controls: Controls, rules: Rules) -> Verdict:
         return Verdict(Reach.NOWHERE, write, ttl_s, "the caller said no-cache", Why.REQUEST, controls)
     why = Why.BYPASS if write is Reach.NOWHERE else Why.NOTHING
     return Verdict(write, write, ttl_s, reason, why, controls)
+
+
+def held_back(question: Question, verdict: Verdict, asked: int, askers: int) -> Verdict:
+    """The verdict on an answer for which `asked` distinct principals asked so far, where only `askers` of them together
+    make it everybody's: until then it stays in the session that caused it. So nobody can plant an answer alone."""
+    if asked >= askers or verdict.write <= Reach.SESSION:
+        return verdict
+    write = Reach.NOWHERE if question.session is None else Reach.SESSION
+    return replace(verdict, write=write, reason=f"asked by {asked} of the {askers} callers after whom it is shared")
+
+
+def _kept_to_its_session(traits: frozenset[Trait], rules: Rules) -> str | None:
+    """Why, if so. An account question is shared only where its words are all there is: a tool may look into accounts,
+    a picture or an unread part may show whose affair it is."""
+    if Trait.PERSONAL in traits:
+        return "personal"
+    if Trait.ACCOUNT in traits and (rules.account_questions == "session" or traits & EXACT_ONLY):
+        return "about the asker's own account"
+    return None
 
 
 def unacceptable(entry: Entry, question: Question, verdict: Verdict, now_s: float) -> str | None:
@@ -123,6 +151,8 @@ def unacceptable(entry: Entry, question: Question, verdict: Verdict, now_s: floa
         return "another scope"
     if entry.kind is not question.kind:
         return "another scope"
+    if entry.id in verdict.hidden:
+        return "this session called it wrong"
     if now_s >= entry.expires_s:
         return "expired"
     if entry.created_s > now_s + _CLOCKS_APART_S:

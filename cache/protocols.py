@@ -7,7 +7,16 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from cache.entry import Entry, Vector
+from cache.evidence import Label
 from cache.question import Scope
+from cache.review import Complaint, Quarantined
+
+LABELS = 50_000  # judgements that a store keeps, the newest
+HIDDEN = 20_000  # pairs of session and entry, likewise
+QUARANTINE = 10_000  # entries out of service, likewise
+BARRED_S = 86_400.0  # how long an id is barred that was called wrong before it was stored
+ASKED_S = 86_400.0  # how long it counts who asked a question
+ASKED = 200_000  # pairs of question and principal that are remembered
 
 Clock = Callable[[], float]  # seconds since the Unix epoch; injected so that tests own the time
 
@@ -44,6 +53,30 @@ class Embedder(Resource, Protocol):
         ...
 
 
+class Reader(Resource, Protocol):
+    """Reads two questions and says whether one answer serves both, off the event loop.
+
+    name: identifies the weights; what was calibrated for one reader means nothing for another."""
+
+    @property
+    def name(self) -> str: ...
+
+    async def read(self, asked: str, stored: Sequence[str], *, deadline_s: float | None = None) -> list[float | None]:
+        """For each stored question, in order, the logit of "one answer serves both"; None where it was not read (too
+        long, signs that it does not know, late, failure), which is never a yes.  deadline_s: None = the reader's own,
+        which suits a user who waits. Never raises."""
+        ...
+
+
+class Judge(Protocol):
+    """Reads what nothing cheaper could decide: a caller waits for it, so it answers in time or not at all."""
+
+    async def judge(self, asked: str, stored: str, answer: str) -> float | None:
+        """The probability in [0, 1] that `answer`, which was given to `stored`, fully and correctly answers `asked`.
+        None: no verdict in time, or none at all. Never raises."""
+        ...
+
+
 class VectorIndex(Protocol):
     """Nearest entries of one scope. Synchronous; its owner calls it from one thread of its own.
 
@@ -63,6 +96,10 @@ class VectorIndex(Protocol):
 
     def holds(self, scope: Scope) -> bool:
         """Whether anything at all can be found in this scope; a cheap look that saves an embedding."""
+        ...
+
+    def vectors(self, entry_ids: Sequence[int]) -> dict[int, Vector]:
+        """The vectors of those entries that are in the index, float32, unit length."""
         ...
 
     def ids(self) -> set[int]:
@@ -86,11 +123,14 @@ class Change:
     """Something that happened to a store, told in the order in which it happened.
 
     added: a row that is now searchable.  removed: ids that are gone.
-    reset: this listener fell behind what the feed still holds and must read `rows` again."""
+    hidden: (session, entry id): this session called this entry wrong.  quarantined: those of `removed` that somebody
+    took out of service.  reset: this listener fell behind what the feed still holds and must read `rows` again."""
 
     added: tuple[Row, ...] = ()
     removed: tuple[int, ...] = ()
     reset: bool = False
+    hidden: tuple[tuple[str, int], ...] = ()
+    quarantined: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,14 +144,61 @@ class Selection:
     expired_by_s: float | None = None
 
 
-class EntryStore(Resource, Protocol):
+class Ledger(Protocol):
+    """What people say of entries, and what follows. Part of every EntryStore.
+
+    Every method raises StoreUnavailable. What is acknowledged is durable, as entries are."""
+
+    async def add_label(self, label: Label, session: str = "", comment: str = "") -> int:
+        """Keep a judgement in place of an earlier one of the same principal on the same entry; our own, whose principal
+        is "", are all kept. The newest LABELS are.  session: digest of one that does not want this entry any more; ""
+        = none.  comment: the person's words.  Returns how many distinct principals say (FEEDBACK) that it is wrong."""
+        ...
+
+    async def labels(self, since_s: float) -> list[Label]:
+        """Those given at or after since_s, oldest first."""
+        ...
+
+    async def hidden(self) -> list[tuple[str, int]]:
+        """(session, id of an entry that it does not want), oldest first; the newest HIDDEN are kept."""
+        ...
+
+    async def complaints(self, limit: int) -> list[Complaint]:
+        """Entries that principals call wrong (FEEDBACK) and that are not quarantined, latest first. Some of them may
+        have ended meanwhile."""
+        ...
+
+    async def quarantine(self, entry_ids: Sequence[int], reason: str, tenant: str) -> tuple[int, ...]:
+        """Take entries out of everything above, at once and durably; each ends when it would have expired. An id that
+        is not here is barred for a day: whoever is about to put it comes too late.  tenant: whose they are.
+        Returns those that were held and are not any more. The newest QUARANTINE are kept."""
+        ...
+
+    async def quarantined(self, limit: int) -> list[Quarantined]:
+        """What is out of service, latest first, barred ids included. Vectors may be left out."""
+        ...
+
+    async def release(self, entry_id: int) -> tuple[Entry, tuple[int, ...]] | None:
+        """Put a quarantined entry back, as `put` does, vector included, and drop the complaints about it. Returns it,
+        and the ids that stopped existing because of it; None where nothing was there to put back. A barred id is barred
+        no more."""
+        ...
+
+    async def asked_by(self, place: str, principal: str, tenant: str) -> int:
+        """Note who asked a question. place: a name for the question.  Returns how many distinct principals of this
+        tenant asked it within a day, this one included."""
+        ...
+
+
+class EntryStore(Resource, Ledger, Protocol):
     """Keeps entries. *Acknowledged* = `put` returned; it then survives kill -9 where the store is durable.
 
     Every method raises StoreUnavailable when the store is gone or slow. Expired entries are never returned."""
 
     async def put(self, entry: Entry) -> tuple[int, ...]:
         """Keep an entry. Returns the ids that stopped existing because of it: the entry with the same (scope, key) that
-        it replaces, and those evicted because the capacity was reached (first put, first out)."""
+        it replaces, and those evicted because the capacity was reached (first put, first out). One that is quarantined
+        is not kept, and its own id is all that is returned."""
         ...
 
     async def find(self, scope: Scope, key: str, wording: str | None, since_s: float) -> list[Entry]:
@@ -124,7 +211,9 @@ class EntryStore(Resource, Protocol):
         ...
 
     async def forget(self, selection: Selection) -> tuple[int, ...]:
-        """Delete what matches, exactly. Returns the ids that are gone."""
+        """Delete what matches, exactly, quarantined or not. Returns the ids that are gone.
+
+        Labels of the same ids, tenant or model go with it, and what their sessions had hidden; expiry leaves them."""
         ...
 
     async def sweep(self) -> tuple[int, ...]:
@@ -149,5 +238,5 @@ class EntryStore(Resource, Protocol):
         ...
 
     async def count(self) -> int:
-        """Entries held, expired ones that were not yet swept included."""
+        """Entries held, expired ones that were not yet swept included, quarantined ones not."""
         ...

@@ -20,7 +20,8 @@ class Reach(IntEnum):
 class Trait(StrEnum):
     """A property of a question that limits how far its answer may travel."""
 
-    PERSONAL = "personal"  # carries or asks about one person's data: SESSION at most
+    PERSONAL = "personal"  # carries one person's data: SESSION at most
+    ACCOUNT = "account"  # asks about the asker's own account or affair: SESSION at most, or as `Rules` says
     TIME_BOUND = "time-bound"  # now, today, latest: short life or none
     NOT_TEXT = "not-text"  # images, audio, files: exact only
     LOGPROBS = "logprobs"  # exact only

@@ -4,77 +4,90 @@ TieredCache visits the tiers in order, nearest first, and serves the first sure 
 cache: the sweep, the feed from other replicas, the snapshots. A tier that fails is a miss that says so.
 """
 
-import asyncio
 import contextlib
 import logging
 import secrets
-from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
+from cache.assessor import Assessed, Assessor
+from cache.chores import Chores, every, follow
 from cache.entry import Answer, Entry, Hit, Likeness, Miss, Vector
 from cache.errors import EmbedderUnavailable, StoreUnavailable, TextTooLong
+from cache.evidence import Label
+from cache.forgetting import Forgettings
+from cache.owed import OwedVectors
 from cache.policy import Verdict, unacceptable
-from cache.protocols import Change, Clock, EntryStore, Row, Selection
+from cache.protocols import Change, Clock, Embedder, EntryStore, Row, Selection
 from cache.question import Question, Reach
+from cache.reviews import Reviews
+from cache.store.record import matches
 from cache.tiers.recent import RecentTier
 from cache.tiers.session import SessionTier
 from cache.tiers.similar import SimilarTier
 from cache.traits import language
-from cache.trust import Candidate, Explanation, examine, likeness_of, weigh
+from cache.trust import Candidate, Explanation, likeness_of, outcome_of
 
 log = logging.getLogger(__name__)
 
 _REPAY_S = 0.5  # how often late vectors are tried again
 _PATIENCE_S = 5.0  # how long one of them may take
-_MOST_OWED = 10_000  # entries; beyond it an answer stays without a vector
 
 
 class TieredCache:
     """session → recent → similar. An async context manager that owns the background work; it closes no part that it was
     given.
 
-    similar: None where there is no embedder.  sweep_s, snapshot_s: how often, in seconds."""
+    similar: None where there is no embedder.  sweep_s, snapshot_s: how often, in seconds.  assessor: weighs what is
+    near; one without a reader where none is given.
+    reviews: what people say of answers, and what follows from it."""
 
     def __init__(
         self, store: EntryStore, session: SessionTier, recent: RecentTier, similar: SimilarTier | None, clock: Clock, *,
-        sweep_s: float = 60.0, snapshot_s: float = 600.0,
+        sweep_s: float = 60.0, snapshot_s: float = 600.0, assessor: Assessor | None = None,
     ) -> None:  # fmt: skip
         self._store = store
         self._session = session
         self._recent = recent
         self._similar = similar
         self._clock = clock
+        self._assessor = assessor or Assessor(clock)
         self._sweep_s = sweep_s
         self._snapshot_s = snapshot_s
         self._storing: dict[int, Entry | None] = {}  # kept, not stored yet; None: forgotten meanwhile
         self._drops = 0  # grows whenever something is dropped
-        self._forgets = 0
-        self._forgotten_of_late: deque[Selection] = deque(maxlen=256)
-        self._owed: dict[int, Entry] = {}  # stored without a vector, because the embedder was late
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._forgettings = Forgettings()
+        self._owed = OwedVectors(self._embed_late, self._put_late)
+        self._chores = Chores()
+        self.reviews = Reviews(store, clock, self._assessor, drop=self._drop, restored=self._restored)
 
     async def __aenter__(self) -> Self:
-        self._own(self._every(self._sweep_s, self.sweep), "sweep")
-        self._own(self._follow(), "feed")
-        self._own(self._every(_REPAY_S, self.repay), "vectors")
+        await self.reviews.load()
+        self._chores.begin(every(self._sweep_s, self.sweep), "sweep")
+        self._chores.begin(follow(self._store, self._apply), "feed")
+        self._chores.begin(every(_REPAY_S, self.repay), "vectors")
         if self._similar is not None:
-            self._own(self._every(self._snapshot_s, self._similar.snapshot), "snapshot")
+            self._chores.begin(every(self._snapshot_s, self._similar.snapshot), "snapshot")
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._chores.end()
 
     # ── read path ────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def lookup(self, question: Question, verdict: Verdict) -> Hit | Miss:
         """The nearest sure hit, or a miss with its reason. Never raises: a broken tier is a miss."""
+        outcome = await self._look(question, verdict)
+        if isinstance(outcome, Hit):
+            self.reviews.served.note(question, outcome, self._clock())
+        return outcome
+
+    async def _look(self, question: Question, verdict: Verdict) -> Hit | Miss:
+        verdict = self.reviews.mindful(question, verdict)
         if verdict.read is Reach.NOWHERE:
             return Miss(verdict.why.value, verdict.reason)
         hit = self.at_hand(question, verdict)
@@ -98,6 +111,7 @@ class TieredCache:
         if verdict.read is Reach.NOWHERE:
             return None
         if question.session is not None:
+            verdict = self.reviews.mindful(question, verdict)
             hit = self._sure(question, verdict, self._session.find(question), self._session.name)
             if hit is not None:
                 return hit
@@ -151,38 +165,62 @@ class TieredCache:
         except EmbedderUnavailable as trouble:
             return Miss("embedder-unavailable", str(trouble))
         try:
-            candidates = await similar.find(question, vector)
+            weighed = (await self._assessed(similar, question, vector, verdict))[1].weighed
         except StoreUnavailable as trouble:
             return Miss("store-unavailable", str(trouble), vector=vector)
-        now_s = self._clock()
-        weighed = weigh(question, candidates, similar.threshold, verdict, now_s)
-        if weighed.chosen is not None:
-            age_s = max(0.0, now_s - weighed.chosen.created_s)
-            return Hit(
-                weighed.chosen, similar.name, Likeness.MEANING, age_s, weighed.similarity, weighed.refused, vector
-            )
-        if weighed.refused:
-            first = weighed.refused[0]
-            reason = "nothing-near" if first.by == "threshold" else "refused"
-            return Miss(reason, f"{first.by}: {first.reason}", weighed.refused, vector)
-        return Miss("nothing-near", "no neighbour in this scope", vector=vector)
+        return outcome_of(weighed, vector, similar.name, self._clock())
+
+    async def _assessed(
+        self, similar: SimilarTier, question: Question, vector: Vector, verdict: Verdict
+    ) -> tuple[list[tuple[Entry, float]], Assessed]:
+        """What is near, and may one of these be served? Whatever was forgotten while the reader read is out again.
+        Raises StoreUnavailable."""
+        near = await similar.find(question, vector)
+        vectors = await similar.vectors([entry.id for entry, _ in near]) if self._assessor.wants_vectors else {}
+        assessed = await self._assessor.assess(
+            question, near, vector, verdict, cautious=similar.threshold, asked_floor=similar.asked_threshold,
+            vectors=vectors,
+        )  # fmt: skip
+        chosen = assessed.weighed.chosen
+        if chosen is not None and not await self._still(question, verdict, chosen):
+            assessed = replace(assessed, weighed=replace(assessed.weighed, chosen=None, similarity=None, evidence=None))
+        return near, assessed
+
+    async def _still(self, question: Question, verdict: Verdict, chosen: Entry) -> bool:
+        """Meanwhile it may have been forgotten, quarantined, called wrong in this session, or have expired."""
+        there = await self._store.get([chosen.id])
+        verdict = self.reviews.mindful(question, verdict)
+        return bool(there) and unacceptable(there[0], question, verdict, self._clock()) is None
 
     # ── write path ───────────────────────────────────────────────────────────────────────────────────────────────
 
     @property
     def forgets(self) -> int:
         """How often something was forgotten on purpose; read it before a worker is asked, and give it to `keep`."""
-        return self._forgets
+        return self._forgettings.count
 
-    def keep(self, question: Question, verdict: Verdict, answer: Answer, since: int | None = None) -> Entry | None:
+    @staticmethod
+    def new_id() -> int:
+        """An id for an entry that will be: 63 random bits, never 0."""
+        return secrets.randbits(63) or 1
+
+    def keep(
+        self, question: Question, verdict: Verdict, answer: Answer, since: int | None = None,
+        entry_id: int | None = None,
+    ) -> Entry | None:  # fmt: skip
         """Make an entry and hold it in memory at once, so that the very next repetition finds it. None: its reach is
-        NOWHERE, or it was asked for before somebody had its like forgotten. What reaches beyond the session must then
-        be given to `store`.  since: `forgets` when the answer was asked for."""
-        if verdict.write is Reach.NOWHERE or (since is not None and self._forgotten(question, since)):
+        NOWHERE, or it was asked for before somebody had its like forgotten, or it was called wrong before it ended.
+        What reaches beyond the session must then be given to `store`.
+
+        since: `forgets` when the answer was asked for.  entry_id: from `new_id`, where it was told already."""
+        if verdict.write is Reach.NOWHERE or (since is not None and self._forgettings.cover(question, since)):
+            return None
+        entry_id = entry_id or self.new_id()
+        if self.reviews.barred(entry_id):
             return None
         now_s = self._clock()
         entry = Entry(
-            id=secrets.randbits(63), kind=question.kind, scope=question.scope, text=question.text, key=question.key,
+            id=entry_id, kind=question.kind, scope=question.scope, text=question.text, key=question.key,
             proof=question.proof, wording=question.wording, reach=verdict.write, answer=answer, created_s=now_s,
             expires_s=now_s + verdict.ttl_s,
         )  # fmt: skip
@@ -191,19 +229,6 @@ class TieredCache:
             self._recent.keep_hot(entry)
             self._storing[entry.id] = entry
         return entry
-
-    def _forgotten(self, question: Question, since: int) -> bool:
-        missed = self._forgets - since
-        if missed > len(self._forgotten_of_late):
-            return True  # more than we remember
-        scope = question.scope
-        return any(
-            selection.tenant in (None, scope.tenant)
-            and selection.model in (None, scope.model)
-            and selection.scope_key in (None, scope.key)
-            for selection in list(self._forgotten_of_late)[-missed:]
-            if missed and selection.ids is None and selection.expired_by_s is None
-        )
 
     def note(self, question: Question, entry: Entry) -> None:
         """A session that shared somebody's generation was told the same answer; unless it was forgotten meanwhile."""
@@ -226,9 +251,9 @@ class TieredCache:
 
     async def _put(self, entry: Entry, vector: Vector | None) -> bool:
         """Raises StoreUnavailable."""
-        comparable = self._comparable(entry)
-        if vector is None and comparable:
-            vector = await self._vector(entry)
+        comparable = self._similar is not None and self._similar.compares(entry)
+        if vector is None and comparable and self._similar is not None:
+            vector = await self._similar.vector_of(entry)
         if vector is not None and self._similar is not None:
             entry = replace(entry, vector=vector, embedder=self._similar.embedder.name)
         owed = vector is None and comparable
@@ -238,49 +263,30 @@ class TieredCache:
         if self._storing.get(entry.id, entry) is None:  # forgotten while it was being written
             await self._store.forget(Selection(ids=(entry.id,)))
             vector = None
-        await self._drop([entry_id for entry_id in dropped if entry_id != entry.id])
+        await self._drop(dropped)
+        if entry.id in dropped:  # it is out of service: somebody called it wrong before it was here
+            return False
         if vector is not None and self._similar is not None:
             await self._similar.add([Row(entry.id, entry.scope, vector)])
-        elif owed and len(self._owed) < _MOST_OWED:
-            self._owed[entry.id] = entry
+        elif owed:
+            self._owed.add(entry)
         return self._storing.get(entry.id, entry) is not None
 
-    async def _vector(self, entry: Entry) -> Vector | None:
-        """None: it has none, or not in time; it is found by its bytes and its words all the same."""
-        if self._similar is None or entry.text is None:
-            return None
-        with contextlib.suppress(TextTooLong, EmbedderUnavailable):
-            return await self._similar.embed(entry.text)
-        return None
-
-    def _comparable(self, entry: Entry) -> bool:
-        """Whether a vector would be of use."""
-        if self._similar is None or entry.text is None or entry.reach < Reach.SIMILAR:
-            return False
-        return language(entry.text) in self._similar.embedder.languages
-
     async def repay(self) -> None:
-        """Make the vectors that came too late when their answers were stored. Patiently: no user waits for them."""
-        while self._owed and self._similar is not None:
-            entry_id, entry = next(iter(self._owed.items()))
-            try:
-                vector = await self._similar.embed(entry.text or "", deadline_s=_PATIENCE_S)
-            except TextTooLong:
-                self._owed.pop(entry_id, None)
-                continue
-            except EmbedderUnavailable:
-                if self._owed.pop(entry_id, None) is not None:
-                    self._owed[entry_id] = entry  # to the end, so that one bad text does not hold up the others
-                return
-            self._storing[entry_id] = entry  # from here on `forget` tells us
-            try:
-                if await self._store.get([entry_id]):
-                    await self._put(entry, vector)
-            except StoreUnavailable:
-                return
-            finally:
-                self._storing.pop(entry_id, None)
-            self._owed.pop(entry_id, None)
+        """Make the vectors that came too late when their answers were stored."""
+        await self._owed.repay()
+
+    async def _embed_late(self, text: str) -> Vector:
+        assert self._similar is not None  # who has no embedder owes no vectors
+        return await self._similar.embed(text, deadline_s=_PATIENCE_S)
+
+    async def _put_late(self, entry: Entry, vector: Vector) -> None:
+        self._storing[entry.id] = entry  # from here on `forget` tells us
+        try:
+            if await self._store.get([entry.id]):
+                await self._put(entry, vector)
+        finally:
+            self._storing.pop(entry.id, None)
 
     @property
     def owed(self) -> int:
@@ -289,13 +295,12 @@ class TieredCache:
 
     async def forget(self, selection: Selection) -> int:
         """Delete from every tier. Returns how many entries. Raises StoreUnavailable: the caller must know."""
-        self._forgets += 1
-        self._forgotten_of_late.append(selection)
-        pending = [entry for entry in self._storing.values() if entry is not None and _matches(selection, entry)]
-        here = {entry.id for entry in pending}
+        self._forgettings.note(selection)
+        held = [entry for entry in self._storing.values() if entry is not None]
         for tier in (self._session, self._recent):
-            held = tier.matching(selection.tenant, selection.model)
-            here |= {entry.id for entry in held if _matches(selection, entry)}
+            held += tier.matching(selection.tenant, selection.model)
+        here = {entry.id for entry in held if matches(selection, entry.id, entry.scope, entry.expires_s)}
+        self.reviews.forget(selection)
         # First what is in memory: it is served without asking the store, also while that is away.
         await self._drop(here)
         gone = {*await self._store.forget(selection), *here}
@@ -310,22 +315,38 @@ class TieredCache:
         except StoreUnavailable as trouble:
             log.warning("the sweep was put off: %s", trouble)
 
+    def learn(self, label: Label, *, kept: bool = False) -> None:
+        """Learn from a judgement, and keep it. Never waits: a store that is away costs the label and nothing else.
+        kept: it stands in the store already."""
+        self._assessor.learn(label)
+        if not kept:
+            self._chores.begin(self.reviews.keep(label), "label")
+
     # ── what people ask ──────────────────────────────────────────────────────────────────────────────────────────
 
     async def explain(self, question: Question, verdict: Verdict) -> Explanation:
         """What `lookup` would say, with every neighbour and every objection. Changes nothing but what was used last."""
-        outcome = await self.lookup(question, verdict)
+        verdict = self.reviews.mindful(question, verdict)
+        outcome = await self._look(question, verdict)
         candidates: tuple[Candidate, ...] = ()
         similar = self._similar
         if similar is not None and question.text is not None and verdict.read is Reach.SIMILAR:
             with contextlib.suppress(StoreUnavailable, EmbedderUnavailable, TextTooLong):
                 vector = outcome.vector if outcome.vector is not None else await similar.embed(question.text)
-                near = await similar.find(question, vector)
-                candidates = tuple(
-                    examine(question, verdict, entry, cosine, similar.threshold, self._clock())
-                    for entry, cosine in near
-                )
+                near, assessed = await self._assessed(similar, question, vector, verdict)
+                candidates = self._assessor.explained(question, near, verdict, assessed)
+        candidates += await self.reviews.withheld(question)
         return Explanation(question, verdict, outcome, similar.threshold if similar else None, candidates)
+
+    @property
+    def clock(self) -> Clock:
+        """The time by which entries live."""
+        return self._clock
+
+    @property
+    def embedder(self) -> Embedder | None:
+        """What makes its vectors; None where nothing is compared by meaning."""
+        return self._similar.embedder if self._similar is not None else None
 
     async def count(self) -> int:
         """Entries in the store. Raises StoreUnavailable."""
@@ -339,7 +360,7 @@ class TieredCache:
         if not gone:
             return
         for entry_id in gone:
-            self._owed.pop(entry_id, None)
+            self._owed.drop(entry_id)
             if entry_id in self._storing:  # it is being written, or given its vector, at this moment
                 self._storing[entry_id] = None
         self._drops += 1
@@ -348,51 +369,22 @@ class TieredCache:
         if self._similar is not None:
             await self._similar.forget(gone)
 
-    async def _follow(self) -> None:
-        """Apply what other replicas did, for as long as the store tells."""
-        behind = False
-        while True:
-            try:
-                if behind:  # what happened while the feed was broken is unknown
-                    await self._apply(Change(reset=True))
-                    behind = False
-                async for change in self._store.changes():
-                    await self._apply(change)
-                return  # a store of our own has no feed
-            except StoreUnavailable as trouble:
-                log.info("the feed broke off: %s", trouble)
-                behind = True
-                await asyncio.sleep(0.5)
+    async def _restored(self, entry: Entry, ended: Sequence[int]) -> None:
+        """An entry is back in the store; what it ended there ends here."""
+        await self._drop(ended)
+        if self._similar is not None and entry.vector is not None and entry.embedder == self._similar.embedder.name:
+            await self._similar.add([Row(entry.id, entry.scope, entry.vector)])
 
     async def _apply(self, change: Change) -> None:
         if change.reset:
             self._drops += 1
             self._recent.forget_all()
             self._session.forget_shared()
+            await self.reviews.load()
             if self._similar is not None and not await self._similar.reload():
                 raise StoreUnavailable("the store went away while its index was read again")
             return
+        self.reviews.heard(change.hidden, change.quarantined)
         await self._drop(change.removed)
         if change.added and self._similar is not None:
             await self._similar.add(change.added)
-
-    async def _every(self, period_s: float, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        while True:
-            await asyncio.sleep(period_s)
-            try:
-                await work()
-            except Exception:
-                log.exception("background work failed; it is tried again in %g s", period_s)
-
-    def _own(self, work: Coroutine[Any, Any, None], name: str) -> None:
-        self._tasks.add(asyncio.get_running_loop().create_task(work, name=f"rejoinder-{name}"))
-
-
-def _matches(selection: Selection, entry: Entry) -> bool:
-    return (
-        (selection.ids is None or entry.id in selection.ids)
-        and selection.tenant in (None, entry.scope.tenant)
-        and selection.model in (None, entry.scope.model)
-        and selection.scope_key in (None, entry.scope.key)
-        and (selection.expired_by_s is None or entry.expires_s <= selection.expired_by_s)
-    )

@@ -35,6 +35,7 @@ _CODE = re.compile(
     |^[ \t]{2,}\S.*\n[ \t]{4,}\S""",
     re.MULTILINE | re.VERBOSE,
 )
+_UNSEEN = 3
 _WORD = re.compile(r"[^\W\d_]+(?:['-][^\W\d_]+)*\Z")
 _MATH = re.compile(r"[=<>+*^√∑∫|]|\d\s*[/(-]\s*[\d(a-z]\b|[/-]\s*\d")
 _PROSE_MARKS = ".,;:!?\"'()…。、·¿¡«»—–-~"
@@ -128,6 +129,11 @@ def folded(text: str) -> str:
     return _DASHED_NUMBER.sub("-", unicodedata.normalize("NFC", text.translate(_FOLD)))
 
 
+def hides_a_message(text: str) -> bool:
+    """Whether more characters that nobody sees stand in it than an emoji or a paste leaves; they can spell one."""
+    return sum(1 for sign in text if unicodedata.category(sign) == "Cf") > _UNSEEN
+
+
 def looks_like_code(text: str) -> bool:
     """Whether the text, outside of fences, seems to be a program rather than prose."""
     return _CODE.search(text) is not None
@@ -137,6 +143,8 @@ def worded(text: str) -> tuple[str, ...]:
     """The tokens of a text; empty when nothing but courtesy or punctuation is there.
 
     Equal tokens mean "the same question, typed differently"; see the module's docstring for what keeps tokens apart."""
+    if not text.isascii() and hides_a_message(text):
+        return ("\0verbatim", text)
     text = folded(text).strip()
     if looks_like_code(text):
         return ("\0verbatim", text)

@@ -31,6 +31,7 @@ from proxy.errors import (
     StoreAway,
 )
 from proxy.explain import as_json
+from proxy.feedback import Feedback
 from proxy.gateway import Gateway
 from proxy.metrics import CONTENT_TYPE, Metrics
 from proxy.routing.workers import State, WorkerPool
@@ -40,6 +41,8 @@ from proxy.wire import whole
 log = logging.getLogger(__name__)
 
 Handler = Callable[[web.BaseRequest], Coroutine[Any, Any, web.StreamResponse]]
+Deed = Callable[[Call, int], Coroutine[Any, Any, dict[str, Any]]]  # what is done with one entry
+Look = Callable[[], Coroutine[Any, Any, dict[str, Any]]]  # what is told of the inside
 Journey = Callable[[Call], AbstractAsyncContextManager[Reply]]
 
 _MODEL = "/v1/models/"
@@ -47,24 +50,29 @@ _ENTRY = "/admin/entries/"
 _HEX = re.compile(r"[0-7][0-9a-f]{15}")  # 63 bits
 _BODY_S = 300.0  # how long a body may take; who sends half of one holds it in our memory
 _LONGEST_ID = 256  # characters of a request id that we repeat
-_CORS_EXPOSED = "Cache-Status, Age, X-Request-Id, X-Rejoinder-Worker, Retry-After"
+_CORS_EXPOSED = "Cache-Status, Age, X-Request-Id, X-Rejoinder-Reply, X-Rejoinder-Worker, Retry-After"
 _LOGGED_MESSAGE = "Something broke on our side; the log has the details under this request id."
 
 
 class Api:
-    """cors_origins: who may call from a browser; "*" is anybody.  metrics_open: whether /metrics answers."""
+    """cors_origins: who may call from a browser; "*" is anybody.  metrics_open: whether /metrics answers.
+    trust: what is measured of the answers that were served.  observed: what would be; None = they are served."""
 
     def __init__(
-        self, gateway: Gateway, pool: WorkerPool, door: Door, metrics: Metrics, *, cors_origins: tuple[str, ...],
-        body_limit_bytes: int, metrics_open: bool,
+        self, gateway: Gateway, feedback: Feedback, pool: WorkerPool, door: Door, metrics: Metrics, *,
+        cors_origins: tuple[str, ...], body_limit_bytes: int, metrics_open: bool, trust: Look,
+        observed: Look | None = None,
     ) -> None:  # fmt: skip
         self._gateway = gateway
+        self._feedback = feedback
         self._pool = pool
         self._door = door
         self._metrics = metrics
         self._origins = frozenset(cors_origins)
         self._body_limit_bytes = body_limit_bytes
         self._metrics_open = metrics_open
+        self._trust = trust
+        self._observed = observed
         self.closing = False
 
         self._handlers: dict[tuple[str, str], Handler] = {
@@ -76,7 +84,17 @@ class Api:
             ("GET", "/ready"): self.ready,
             ("HEAD", "/ready"): self.ready,
             ("GET", "/metrics"): self.exposition,
+            ("POST", "/v1/feedback"): self.rate,
             ("POST", "/admin/explain"): self.explain,
+            ("GET", "/admin/review"): self.review,
+            ("GET", "/admin/trust"): self.trust,
+            ("GET", "/admin/observed"): self.observed,
+        }
+
+        self._deeds: dict[tuple[str, str], Deed] = {
+            ("DELETE", ""): self._forget,
+            ("POST", "quarantine"): feedback.quarantine,
+            ("POST", "release"): feedback.release,
         }
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -87,8 +105,10 @@ class Api:
             return await handler(request)
         if request.method == "GET" and path.startswith(_MODEL):
             return await self.model(request)
-        if request.method == "DELETE" and path.startswith(_ENTRY):
-            return await self.forget(request)
+        if path.startswith(_ENTRY):
+            name, _, deed = path.removeprefix(_ENTRY).partition("/")
+            if (request.method, deed) in self._deeds:
+                return await self._with_entry(request, name, self._deeds[request.method, deed])
         if path == "/admin" or path.startswith("/admin/"):
             return await self.unknown(request)
         return await self.other(request)
@@ -197,21 +217,50 @@ class Api:
 
         return await self._guarded(request, told, path=request.query.get("path", "/v1/chat/completions"))
 
-    async def forget(self, request: web.BaseRequest) -> web.StreamResponse:
-        """DELETE /admin/entries/{entry}: this answer was wrong; it is gone from every tier and replica."""
+    async def trust(self, request: web.BaseRequest) -> web.StreamResponse:
+        """GET /admin/trust: how often answers found by meaning were wrong, as measured, and what that stands on."""
+        return await self._inside(request, self._trust)
 
-        async def forgotten(call: Call) -> web.StreamResponse:
+    async def observed(self, request: web.BaseRequest) -> web.StreamResponse:
+        """GET /admin/observed: what the cache would have served since this process began, and how right that was."""
+        return await self._inside(request, self._observed or _not_observing)
+
+    async def rate(self, request: web.BaseRequest) -> web.StreamResponse:
+        """POST /v1/feedback: what a caller says of a reply."""
+
+        async def rated(call: Call) -> web.StreamResponse:
+            return self._json(request, await self._feedback.rate(call))
+
+        return await self._guarded(request, rated)
+
+    async def review(self, request: web.BaseRequest) -> web.StreamResponse:
+        """GET /admin/review: answers that are out of service, and those that somebody complained about."""
+        return await self._inside(request, self._feedback.review)
+
+    async def _inside(self, request: web.BaseRequest, look: Look) -> web.StreamResponse:
+        async def told(call: Call) -> web.StreamResponse:
             _own_door_only(request, call)
-            name = request.path.removeprefix(_ENTRY)
+            return self._json(request, await look(), cors=False)
+
+        return await self._guarded(request, told)
+
+    async def _with_entry(self, request: web.BaseRequest, name: str, deed: Deed) -> web.StreamResponse:
+        """DELETE /admin/entries/{entry}, POST …/quarantine, POST …/release."""
+
+        async def done(call: Call) -> web.StreamResponse:
+            _own_door_only(request, call)
             if not _HEX.fullmatch(name):
                 raise BadRequest("An entry is named by 16 hexadecimal digits, as X-Rejoinder-Entry and explain say it.")
-            try:
-                gone = await self._gateway.forget(int(name, 16))
-            except StoreUnavailable as trouble:
-                raise StoreAway(f"The entry could not be deleted everywhere: {trouble}. Try again.") from None
-            return self._json(request, {"deleted": gone}, cors=False)
+            return self._json(request, await deed(call, int(name, 16)), cors=False)
 
-        return await self._guarded(request, forgotten)
+        return await self._guarded(request, done)
+
+    async def _forget(self, _: Call, entry_id: int) -> dict[str, int]:
+        """This answer was wrong; it is gone from every tier and replica."""
+        try:
+            return {"deleted": await self._gateway.forget(entry_id)}
+        except StoreUnavailable as trouble:
+            raise StoreAway(f"The entry could not be deleted everywhere: {trouble}. Try again.") from None
 
     async def unknown(self, request: web.BaseRequest) -> web.StreamResponse:
         """Our own name space is never passed on to a worker."""
@@ -334,6 +383,10 @@ def _own_door_only(request: web.BaseRequest, call: Call) -> None:
         raise Forbidden("Only a trusted tenant may look inside: see the setting trusted_tenants.")
     if "Origin" in request.headers or any(name in request.headers for name in ("Forwarded", "X-Forwarded-For")):
         raise Forbidden("This door is for direct callers only, not for a browser page or another proxy.")
+
+
+async def _not_observing() -> dict[str, Any]:
+    raise NotFound('Answers are served here, not observed: that takes the setting mode = "observe".')
 
 
 async def _write_all(response: web.StreamResponse, stream: AsyncIterator[bytes]) -> None:

@@ -15,29 +15,50 @@ import os
 import secrets
 import signal
 import socket
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 from aiohttp import web
 
-from cache import CacheSettings, Reach, Rules, StateError, TieredCache, open_cache
+from cache import CacheSettings, Comparator, Judge, Reach, Rules, StateError, TieredCache, open_cache
 from proxy.api import Api
 from proxy.auth import NOBODY, Door
 from proxy.dispatch import Dispatch
+from proxy.feedback import Feedback
 from proxy.flights import Flights
 from proxy.gateway import Gateway, Landed
 from proxy.health import Health
+from proxy.judge import VllmJudge
+from proxy.logbook import Logbook
+from proxy.measured import Measured
 from proxy.metrics import Metrics
+from proxy.observer import Observer
 from proxy.routing.homes import Homes
 from proxy.routing.workers import WorkerPool
 from proxy.settings import Settings
+from proxy.shadow import Shadow
 from proxy.upstream import Upstream
 
 log = logging.getLogger(__name__)
 
-CacheOpener = Callable[[CacheSettings], AbstractAsyncContextManager[TieredCache]]
+
+# What decides which answers are served; reports of what would be say it.
+DECISIVE = (
+    "embedder", "reader", "account_questions", "reach", "similarity_threshold", "max_false_hit_rate", "ttl_s",
+    "recent_window_s", "capacity",
+)  # fmt: skip
+
+
+class CacheOpener(Protocol):
+    """Opens the cache. judge: for the grey band; None = there is none."""
+
+    def __call__(
+        self, settings: CacheSettings, /, *, judge: Judge | None = None
+    ) -> AbstractAsyncContextManager[TieredCache]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +71,9 @@ class Proxy:
     pool: WorkerPool
     health: Health
     flights: Flights[Landed]
+    measured: Measured
+    shadow: Shadow
+    judge: VllmJudge | None
 
 
 @contextlib.asynccontextmanager
@@ -61,15 +85,14 @@ async def open_proxy(
     Raises StateError, OSError (the port is taken)."""
     state_dir = settings.state_dir.expanduser() if settings.store == "sqlite" and not settings.redis_url else None
     secret = _secret(settings, state_dir)
-    rules = Rules(
-        ttl_s=settings.ttl_s, time_bound_ttl_s=settings.time_bound_ttl_s, recent_window_s=settings.recent_window_s,
-        reach=Reach[settings.reach.upper()],
+    opened = cache_settings(settings, state_dir, hashlib.sha256(b"rejoinder fingerprint\0" + secret).hexdigest()[:16])
+    door = Door(
+        settings.api_keys, frozenset(settings.trusted_tenants), secret, open_loopback=settings.loopback,
+        curate_keys=frozenset(key.get_secret_value() for key in settings.curate_keys),
     )  # fmt: skip
-    door = Door(settings.api_keys, frozenset(settings.trusted_tenants), secret, open_loopback=settings.loopback)
     worker_key = settings.worker_api_key.get_secret_value() if settings.worker_api_key else None
     async with contextlib.AsyncExitStack() as stack:
         metrics = await stack.enter_async_context(Metrics())
-        cache = await stack.enter_async_context(cache_of(_cache_settings(settings, rules, state_dir, secret)))
         upstream = await stack.enter_async_context(Upstream())
         pool = WorkerPool(settings.workers)
         probe_headers = [("Authorization", f"Bearer {worker_key}")] if worker_key else []
@@ -78,16 +101,57 @@ async def open_proxy(
         )
         homes = None if settings.redis_url else Homes()  # replicas must agree, and only the hash is the same in all
         dispatch = Dispatch(pool, upstream, homes, first_byte_s=settings.first_byte_s, idle_s=settings.idle_s)
+        judge = None
+        if settings.judge == "on":
+            judge = VllmJudge(
+                dispatch, pool, metrics, model=settings.judge_model, deadline_s=settings.judge_deadline_s,
+                api_key=worker_key,
+            )  # fmt: skip
+            await stack.enter_async_context(judge)
+        cache = await stack.enter_async_context(cache_of(opened, judge=judge))
+        measured = Measured(time.time)
+        metrics.measuring(measured.all)
+        await stack.enter_async_context(Logbook(measured, state_dir / "measured.json" if state_dir else None))
+        shadow = Shadow(
+            pool, upstream, Comparator(cache.embedder), measured, metrics, share=settings.shadow_share,
+            time_share=settings.shadow_time_share / settings.processes, priority=settings.worker_priority,
+            api_key=worker_key, forgets=lambda: cache.forgets, learn=cache.learn,
+            suspects=cache.reviews.served.next_suspect,
+        )  # fmt: skip
+        await stack.enter_async_context(shadow)
+        observer = None
+        if settings.mode == "observe":
+            observer = Observer(
+                Comparator(cache.embedder), measured, metrics, budget=settings.max_false_hit_rate,
+                settings={name: getattr(settings, name) for name in DECISIVE}, forgets=lambda: cache.forgets,
+                learn=cache.learn, clock=time.time,
+            )  # fmt: skip
+            await stack.enter_async_context(observer)
         flights = await stack.enter_async_context(Flights[Landed]())
-        gateway = await stack.enter_async_context(
-            Gateway(cache, flights, dispatch, door, metrics, pool, rules, secret, worker_api_key=worker_key)
-        )
+        gateway = Gateway(
+            cache, flights, dispatch, door, metrics, pool, opened.rules, secret, worker_api_key=worker_key,
+            shadow=shadow, promote_after=settings.promote_after, observer=observer,
+        )  # fmt: skip
+        await stack.enter_async_context(gateway)
+        feedback = Feedback(
+            cache, gateway.receipts, metrics, secret, authenticates=door.authenticates, quorum=settings.bad_quorum,
+            window_s=settings.feedback_window_s,
+        )  # fmt: skip
+
+        async def trust() -> dict[str, Any]:
+            return {
+                "budget": settings.max_false_hit_rate, "measured": [each.as_json() for each in measured.all()],
+                "shadow": shadow.state(),
+                "judge": judge.state() if judge is not None else {"on": False, "why": "the setting judge is off"},
+            }  # fmt: skip
+
         api = Api(
-            gateway, pool, door, metrics, cors_origins=settings.cors_origins,
-            body_limit_bytes=settings.body_limit_bytes, metrics_open=settings.metrics,
+            gateway, feedback, pool, door, metrics, cors_origins=settings.cors_origins,
+            body_limit_bytes=settings.body_limit_bytes, metrics_open=settings.metrics, trust=trust,
+            observed=observer.report if observer is not None else None,
         )  # fmt: skip
         url = await stack.enter_async_context(_listening(settings, api, sock))
-        yield Proxy(url, gateway, cache, pool, health, flights)
+        yield Proxy(url, gateway, cache, pool, health, flights, measured, shadow, judge)
         api.closing = True
 
 
@@ -119,10 +183,15 @@ async def _listening(settings: Settings, api: Api, sock: socket.socket | None) -
         await runner.cleanup()
 
 
-def _cache_settings(settings: Settings, rules: Rules, state_dir: Path | None, secret: bytes) -> CacheSettings:
+def cache_settings(settings: Settings, state_dir: Path | None, fingerprint: str) -> CacheSettings:
+    """What the cache needs of the settings. state_dir: None keeps everything in memory."""
+    rules = Rules(
+        ttl_s=settings.ttl_s, time_bound_ttl_s=settings.time_bound_ttl_s, recent_window_s=settings.recent_window_s,
+        reach=Reach[settings.reach.upper()], account_questions=settings.account_questions,
+    )  # fmt: skip
     return CacheSettings(
         rules=rules,
-        fingerprint=hashlib.sha256(b"rejoinder fingerprint\0" + secret).hexdigest()[:16],
+        fingerprint=fingerprint,
         state_dir=state_dir,
         redis_url=settings.redis_url.get_secret_value() if settings.redis_url else None,
         redis_prefix=settings.redis_prefix,
@@ -130,6 +199,11 @@ def _cache_settings(settings: Settings, rules: Rules, state_dir: Path | None, se
         embedder=settings.embedder,
         embed_deadline_s=settings.embed_deadline_s,
         similarity_threshold=settings.similarity_threshold,
+        max_false_hit_rate=settings.max_false_hit_rate,
+        budgets=settings.budgets,
+        reader=settings.reader,
+        reader_deadline_s=settings.reader_deadline_s,
+        adapted_dir=settings.adapted_dir.expanduser() if settings.adapted_dir is not None else None,
         store_deadline_s=settings.store_deadline_s,
         session_idle_s=settings.session_idle_s,
         sessions=settings.sessions,

@@ -5,32 +5,45 @@ its absence is one tenant; vLLM's own check, if any, still stands behind us.
 """
 
 import hmac
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 from proxy.errors import Unauthorized
 
 NOBODY = "keyless"
+USER_HEADER = "X-Rejoinder-User"
+_LONGEST_USER = 256  # characters
 _OTHER_CREDENTIALS = ("X-Api-Key", "Api-Key", "X-Goog-Api-Key")
 
 
 @dataclass(frozen=True, slots=True)
 class Tenant:
-    """name: the tenant under which answers are shared.  trusted: may see similarity, worker and reasons."""
+    """name: the tenant under which answers are shared.  trusted: may see similarity, worker and reasons, and say for
+    which end user he asks.  principal: 16 hex digits, the digest of the key that was shown.
+    curates: what he calls wrong is served to nobody any more."""
 
     name: str
     trusted: bool
+    principal: str = field(default="", compare=False)
+    curates: bool = field(default=False, compare=False)
 
 
 class Door:
     """keys: API key → tenant name; empty = nobody is refused.  trusted: tenant names that may see details.
+    curate_keys: those of the keys whose owners curate.
     open_loopback: bound to loopback, where a caller without keys is the operator's own."""
 
-    def __init__(self, keys: Mapping[str, str], trusted: frozenset[str], secret: bytes, *, open_loopback: bool) -> None:
+    def __init__(
+        self, keys: Mapping[str, str], trusted: frozenset[str], secret: bytes, *, open_loopback: bool,
+        curate_keys: Collection[str] = (),
+    ) -> None:  # fmt: skip
         self._secret = secret
         self._open = open_loopback and not keys
-        self._nobody = Tenant(NOBODY, self._open)
-        self._tenants = {self._digest(key): Tenant(name, name in trusted) for key, name in keys.items()}
+        self._nobody = self._tenant(NOBODY, NOBODY, self._open, self._open)
+        self._tenants = {
+            self._digest(key): self._tenant(key, name, name in trusted, key in curate_keys)
+            for key, name in keys.items()
+        }
 
     @property
     def authenticates(self) -> bool:
@@ -45,7 +58,8 @@ class Door:
         authorization = headers.get("Authorization")
         if not self._tenants:
             said = [key for key in (_bearer(authorization), *map(headers.get, _OTHER_CREDENTIALS)) if key]
-            return Tenant(self._digest("\0".join(said)), self._open) if said else self._nobody
+            shown = "\0".join(said)
+            return self._tenant(shown, self._digest(shown), self._open, self._open) if said else self._nobody
         key = _bearer(authorization) or headers.get("X-Api-Key")
         if key is None:
             raise Unauthorized(
@@ -58,8 +72,30 @@ class Door:
             raise Unauthorized("Incorrect API key provided. Ask whoever runs this endpoint for a valid one.")
         return tenant
 
+    def _tenant(self, key: str, name: str, trusted: bool, curates: bool) -> Tenant:
+        return Tenant(name, trusted, _principal(self._secret, name, b"key", key), curates)
+
     def _digest(self, key: str) -> str:
         return hmac.digest(self._secret, b"tenant\0" + key.encode("utf-8", "surrogateescape"), "sha256").hex()[:32]
+
+
+def asserted_user(tenant: Tenant, headers: Mapping[str, str], body: Mapping[str, object], secret: bytes) -> str | None:
+    """The end user for whom a trusted caller asks, as a principal (16 hex digits); None where he speaks for himself.
+
+    Named by the header X-Rejoinder-User, or by the body's `user`. Whoever is not trusted could name anybody, so what he
+    says of that is not heard."""
+    if not tenant.trusted:
+        return None
+    for value in (headers.get(USER_HEADER), body.get("user")):
+        if isinstance(value, str) and 0 < len(value) <= _LONGEST_USER and not value.isspace():
+            return _principal(secret, tenant.name, b"user", value)
+    return None
+
+
+def _principal(secret: bytes, tenant: str, kind: bytes, name: str) -> str:
+    whose = tenant.encode("utf-8", "surrogateescape")
+    said = b"\0".join((b"principal", len(whose).to_bytes(4), whose, kind, name.encode("utf-8", "surrogateescape")))
+    return hmac.digest(secret, said, "sha256").hex()[:16]
 
 
 def _bearer(authorization: str | None) -> str | None:

@@ -1,4 +1,4 @@
-"""`rejoinder`: serve, demo, explain, settings. Reads flags, starts things, prints; the work is done elsewhere."""
+"""`rejoinder`: serve, demo, explain, eval, train, replay, settings. Reads flags, starts, prints; others work."""
 
 import contextlib
 import json
@@ -10,7 +10,7 @@ import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TypeVar
 
 import typer
 import uvloop
@@ -21,6 +21,9 @@ from rich.table import Table
 from cache import CacheError, StateError
 from proxy.app import Proxy, serve
 from proxy.demo import Pace, SimulatedWorker
+from proxy.evaluation import commands as evaluation
+from proxy.evaluation import replay, report
+from proxy.evaluation.packs import PackError
 from proxy.explain import as_text
 from proxy.processes import serve_many
 from proxy.settings import Settings, SettingsError, load, shown
@@ -42,6 +45,12 @@ Set = Annotated[
     typer.Option("--set", "-s", help="Any setting, as NAME=VALUE; see `rejoinder settings`. May be repeated."),
 ]
 Port = Annotated[int | None, typer.Option("--port", "-p", help="Port to listen on (8080).")]
+Budget = Annotated[float | None, typer.Option(help="Share of what is served by meaning that may be wrong.")]
+Embedder = Annotated[str | None, typer.Option(help="default, none, a folder, or a sentence-transformers model.")]
+First = Annotated[float, typer.Option(min=0.0001, max=1.0, help="Only the first share of each file.")]
+Limit = Annotated[int | None, typer.Option(min=1, help="At most so many lines of each file.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, everything else on stderr.")]
+Told = TypeVar("Told")
 Host = Annotated[str | None, typer.Option("--host", help="Address to listen on (127.0.0.1).")]
 
 
@@ -90,7 +99,10 @@ def demo(
         pace = Pace(first_token_s=0.15, token_s=0.02)
         with tempfile.TemporaryDirectory(prefix="rejoinder-demo-") as folder:
             async with _simulated(workers, pace) as urls:
-                inner = settings.model_copy(update={"workers": tuple(urls), "state_dir": Path(folder)})
+                # Simulated answers quote their question: asked afresh, none would agree with what was served.
+                inner = settings.model_copy(
+                    update={"workers": tuple(urls), "state_dir": Path(folder), "shadow_share": 0.0}
+                )
                 await serve(inner, lambda proxy: _announce_demo(proxy, workers))
 
     _guard(run)
@@ -121,6 +133,108 @@ def explain(
     path = "/v1/chat/completions" if "messages" in body else "/v1/completions"
     told = _http(f"{url}/admin/explain?path={path}", headers, body)
     print(json.dumps(told, ensure_ascii=False, indent=2) if json_ else as_text(told))
+
+
+@cli.command("eval")
+def eval_command(
+    packs: Annotated[list[Path], typer.Argument(help="JSON lines: streams of questions, or pairs.", metavar="PACK…")],
+    as_json: AsJson = False,
+    max_false_hit_rate: Budget = None,
+    embedder: Embedder = None,
+    fail_above: Annotated[
+        float | None, typer.Option(min=0, max=1, help="Exit 1 when a larger share of the hits by meaning is wrong.")
+    ] = None,
+    labels: Annotated[
+        str, typer.Option(help="none, or shadow:SHARE: learn from so many of the hits by meaning while a stream runs.")
+    ] = "none",
+    adapt_first: Annotated[
+        float, typer.Option(min=0, max=0.9, help="Learn from this first share of each stream, score the rest.")
+    ] = 0.0,
+    first: First = 1.0,
+    limit: Limit = None,
+    seed: Annotated[int, typer.Option(help="Of the choice which hits are labelled.")] = 0,
+    plot: Annotated[
+        Path | None, typer.Option(help="Draw risk against coverage into this file (extra: plot), a CSV beside it.")
+    ] = None,
+    config: Config = None,
+    set_: Set = None,
+) -> None:
+    """How much would be served, and how much of it wrong: questions or pairs with known answers, and the real cache.
+
+    `rejoinder eval faq.jsonl`, a line is `{"query": "…", "answer_id": "…"}` or `{"a": "…", "b": "…", "same": true}`"""
+    options = evaluation.Options(first, limit, adapt_first, labels, seed, plot)
+    settings = _load(_offline_flags(max_false_hit_rate, embedder, set_), config)
+    reports = _computed(lambda: evaluation.evaluate(packs, options, settings, sys.stderr))
+    typer.echo(report.as_text(reports), err=as_json)
+    if as_json:
+        _print_json(reports[0] if len(reports) == 1 else reports)
+    above = report.exceeded(reports, fail_above) if fail_above is not None else []
+    for sentence in above:
+        typer.echo(sentence, err=True)
+    if above:
+        raise SystemExit(1)
+
+
+@cli.command("train")
+def train_command(
+    labels: Annotated[
+        list[Path], typer.Argument(help="JSON lines: questions with the answer that serves them.", metavar="LABELS…")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder for what is learned (`adapted` in the state directory).")
+    ] = None,
+    always: Annotated[bool, typer.Option(help="Take what was learned even when it does no better.")] = False,
+    as_json: AsJson = False,
+    max_false_hit_rate: Budget = None,
+    limit: Limit = None,
+    config: Config = None,
+    set_: Set = None,
+) -> None:
+    """Adapt to your own questions: which differences decide an answer here. Minutes on a CPU, no GPU, nothing leaves
+    this machine. What was in use stays unless the new does better on labels that it has not seen.
+
+    `rejoinder train faq.jsonl`, a line is `{"query": "…", "answer_id": "…"}`; some hundred lines, as users type them.
+    A running server reads what was learned when it is started again."""
+    settings = _load(_offline_flags(max_false_hit_rate, None, set_), config)
+    folder = out or settings.adapted_dir or settings.state_dir / "adapted"
+    options = evaluation.Options(limit=limit)
+    told = _computed(
+        lambda: evaluation.train(labels, folder.expanduser(), options, settings, sys.stderr, always=always)
+    )
+    old, new = told["unseen"]["old"], told["unseen"]["new"]
+    typer.echo(
+        f"learned from {told['learned_from']} questions. On {new['asked']} that it had not seen, budget "
+        f"{told['budget']:g}: {new['served']} served, {new['wrong']} of them wrong (before: {old['served']}, "
+        f"{old['wrong']} wrong).\n"
+        + (f"It is better and in use from the next start: {told['folder']}" if told["taken"] else
+           f"It is no better, so nothing changes; it stands in {told['folder']}.rejected (--always takes it)."),
+        err=as_json,
+    )  # fmt: skip
+    if as_json:
+        _print_json(told)
+
+
+@cli.command("replay")
+def replay_command(
+    log: Annotated[Path, typer.Argument(help="JSON lines: questions as they came, with answers if you have them.")],
+    as_json: AsJson = False,
+    max_false_hit_rate: Budget = None,
+    embedder: Embedder = None,
+    first: First = 1.0,
+    limit: Limit = None,
+    config: Config = None,
+    set_: Set = None,
+) -> None:
+    """Had you switched Rejoinder on: how much of your log it would have served, how much of that is likely wrong, what
+    it would have saved, and the riskiest pairs.
+
+    `rejoinder replay log.jsonl` where a line is `{"query": "…"}` or a request body, perhaps with answer, at, usage"""
+    options = evaluation.Options(first, limit)
+    settings = _load(_offline_flags(max_false_hit_rate, embedder, set_), config)
+    told = _computed(lambda: evaluation.replay(log, options, settings, sys.stderr))
+    typer.echo(replay.as_text(told), err=as_json)
+    if as_json:
+        _print_json(told)
 
 
 @cli.command()
@@ -170,6 +284,22 @@ def _assignments(pairs: list[str] | None) -> dict[str, Any]:
             with contextlib.suppress(json.JSONDecodeError):
                 values[name] = json.loads(value)
     return values
+
+
+def _offline_flags(budget: float | None, embedder: str | None, pairs: list[str] | None) -> dict[str, Any]:
+    return {**_assignments(pairs), "max_false_hit_rate": budget, "embedder": embedder}
+
+
+def _computed(work: Callable[[], Coroutine[Any, Any, Told]]) -> Told:
+    """Its result; what an operator can mend is one line."""
+    try:
+        return uvloop.run(work())
+    except (PackError, StateError, CacheError) as wrong:
+        _fail(str(wrong))
+
+
+def _print_json(told: object) -> None:
+    print(json.dumps(told, ensure_ascii=False, indent=2))
 
 
 def _run(settings: Settings) -> None:

@@ -27,8 +27,6 @@ __all__ = ["Call", "Fault", "Pace", "SimulatedWorker"]
 
 MOST_CALLS: Final = 10_000
 _QUIET: Final = frozenset({"/health", "/v1/models", "/metrics", "/calls", "/_fault", "/version", "/load"})
-
-
 _CALL: Final = web.RequestKey("call", Call)
 
 
@@ -51,6 +49,7 @@ class SimulatedWorker:
         self.calls: list[Call] = []
         self.health_checks = 0
         self.cache = PrefixCache()
+        self.verdict: Callable[[str], float] | None = None  # prompt of a completion → P(yes), for playing the judge
         self.api_key = api_key
         self._name = name
         self._fault = fault or Fault()
@@ -218,6 +217,9 @@ class SimulatedWorker:
     def _write(self, request: web.Request, prompt: Prompt, cached: int, fault: Fault, mode: str, kind: str) -> Written:
         text = {"empty": "", "apology": APOLOGY}.get(mode)
         tokens = simulated.tokens_of(simulated.answer_to(prompt) if text is None else text)
+        p_yes = self.verdict(prompt.question) if self.verdict is not None and kind == "text" else None
+        if p_yes is not None:
+            tokens = [" yes" if p_yes > 0.5 else " no"]
         finish = "tool_calls" if prompt.tool else "stop"
         limits = [n for n in (prompt.limit, fault.after if mode == "length" else None) if n is not None]
         if limits and len(tokens) > min(limits):
@@ -226,7 +228,7 @@ class SimulatedWorker:
             finish = mode
         prefix = "chatcmpl" if kind == "chat" else "cmpl"
         name = f"{prefix}-{request.headers.get('X-Request-Id') or uuid4().hex}"
-        return Written(name, int(time.time()), prompt, tuple(tokens), finish, cached)
+        return Written(name, int(time.time()), prompt, tuple(tokens), finish, cached, p_yes)
 
     async def _stream(
         self, request: web.Request, written: Written, fault: Fault, mode: str, kind: str

@@ -2,10 +2,12 @@
 
     ProxyError                    everything that we, not the worker, tell a client
     ├── BadRequest          400   the request cannot be read; the message says what to change
+    ├── UnknownReply        400   feedback about a reply that this tenant was never given
     ├── Unauthorized        401   no key, or an unknown one
     ├── Forbidden           403   a door that is for the operator
     ├── ModelNotFound       404   no worker serves this model
     ├── NotFound            404   a path of our own name space that does not exist
+    ├── ReplyExpired        410   feedback about a reply of long ago
     ├── BodyTooLarge        413   more than settings allow
     ├── UpstreamFailed      502   workers were there, but died or broke before a whole answer
     ├── NoWorker            503   nobody is up for this model; Retry-After says when to come back
@@ -35,6 +37,14 @@ class ProxyError(Exception):
 
 class BadRequest(ProxyError):
     status, type, code = 400, "invalid_request_error", None
+
+
+class UnknownReply(ProxyError):
+    status, type, code = 400, "invalid_request_error", "unknown_reply"
+
+
+class ReplyExpired(ProxyError):
+    status, type, code = 410, "invalid_request_error", "reply_expired"
 
 
 class Unauthorized(ProxyError):

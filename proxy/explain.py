@@ -36,6 +36,9 @@ def as_json(explanation: Explanation, choice: Choice | ProxyError, who: Identity
             {
                 "text": candidate.text, "similarity": round(candidate.similarity, 4),
                 "age_s": round(candidate.age_s, 3), "would_serve": not candidate.against,
+                "reader": None if candidate.reader is None else round(candidate.reader, 2),
+                "p_right": None if candidate.p_right is None else round(candidate.p_right, 4),
+                "bar": None if candidate.bar is None or candidate.bar > 1.0 else round(candidate.bar, 4),
                 "against": [{"by": by, "reason": reason} for by, reason in candidate.against],
             }
             for candidate in explanation.candidates
@@ -67,7 +70,9 @@ def as_text(told: dict[str, Any]) -> str:
         lines.append(f"lookup     MISS {lookup['reason']}: {lookup['detail']}")
     for candidate in told["candidates"]:
         verdict = "would serve" if candidate["would_serve"] else "refused"
-        lines.append(f"candidate  {candidate['similarity']:.3f} {verdict}: {candidate['text']}")
+        read = f", reader {candidate['reader']:+.1f}" if candidate["reader"] is not None else ""
+        sure = f", right with {candidate['p_right']:.3f}" if candidate["p_right"] is not None else ""
+        lines.append(f"candidate  {candidate['similarity']:.3f} {verdict}{read}{sure}: {candidate['text']}")
         lines += [f"           by {against['by']}: {against['reason']}" for against in candidate["against"]]
     session = told["session"]
     lines.append(f"session    {session['source']} ({session['strength']})" if session else "session    none")

@@ -21,12 +21,14 @@ Log = TypeVar("Log")
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """How a worker's reply begins. worker: its name.  reason: why it was chosen."""
+    """How a worker's reply begins. worker: its name.  reason: why it was chosen.
+    entry_id: under which the answer is kept, if it is kept; 0 = it is not."""
 
     status: int
     headers: list[tuple[str, str]]
     worker: str
     reason: str
+    entry_id: int = 0
 
 
 @dataclass(slots=True)

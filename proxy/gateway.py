@@ -7,16 +7,17 @@ Who remembers this conversation? (routing) — Ask (dispatch), tell, remember (k
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
 
 import orjson
 
-from cache import Entry, Explanation, Hit, Miss, Rules, Selection, TieredCache, flight_key, inadmissible
-from proxy import openai, sse, status
+from cache import Entry, Explanation, Hit, Miss, Reach, Rules, Selection, TieredCache, flight_key, inadmissible
+from proxy import openai, receipt, sse, status
 from proxy.auth import Door
 from proxy.call import Call, Reply
 from proxy.dispatch import Dispatch, Errand, told_chunks
@@ -24,11 +25,13 @@ from proxy.errors import NotCached, ProxyError, UpstreamFailed
 from proxy.flights import Block, Flight, Flights, Head, Listener
 from proxy.headers import upstream_headers
 from proxy.metrics import Metrics
+from proxy.observer import Observer
 from proxy.reading import Asked, Reader
 from proxy.routing.identity import Identity, identify
 from proxy.routing.keys import KeyWatch
 from proxy.routing.router import Choice
 from proxy.routing.workers import WorkerPool
+from proxy.shadow import Shadow
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +51,8 @@ class Landed:
 class Gateway:
     """An async context manager: leaving waits for the answers that are still being stored.
 
-    secret: keys every digest.  capture_bytes: an answer larger than this is relayed but not stored."""
+    secret: keys every digest.  capture_bytes: an answer larger than this is relayed but not stored.
+    observer: nothing is served, and it counts what would have been; None = the cache serves."""
 
     def __init__(
         self,
@@ -63,16 +67,22 @@ class Gateway:
         *,
         worker_api_key: str | None = None,
         capture_bytes: int = 4 << 20,
+        promote_after: int = 1,
+        shadow: Shadow | None = None,
+        observer: Observer | None = None,
     ) -> None:
         self._cache = cache
         self._flights = flights
         self._dispatch = dispatch
         self._door = door
         self._metrics = metrics
-        self._reader = Reader(rules, secret, pool)
+        self._reader = Reader(rules, secret, pool, promote_after=promote_after)
+        self.receipts = receipt.Receipts(secret)
         self._secret = secret
         self._worker_api_key = worker_api_key
         self._capture_bytes = capture_bytes
+        self._shadow = shadow
+        self._observer = observer
         self._watch = KeyWatch()
         self._warned: set[str] = set()
         self._storing: set[asyncio.Task[None]] = set()
@@ -91,7 +101,7 @@ class Gateway:
         """From bytes to a reply. What is in memory is told at once, without a task or a wait; everything else goes the
         long way. Leaving the context early is leaving the flight. Raises ProxyError."""
         asked = self._reader.read(call)
-        hit = self._cache.at_hand(asked.question, asked.verdict)
+        hit = self._cache.at_hand(asked.question, asked.verdict) if self._observer is None else None
         if hit is None:
             return self._journey(call, asked)
         self._metrics.looked_up(hit)
@@ -100,20 +110,36 @@ class Gateway:
     @contextlib.asynccontextmanager
     async def _journey(self, call: Call, asked: Asked) -> AsyncIterator[Reply]:
         verdict, since = asked.verdict, self._cache.forgets
-        found = await self._cache.lookup(asked.question, verdict)
+        began_s = time.perf_counter()
+        found, unserved = await self._cache.lookup(asked.question, verdict), None
+        if self._observer is not None:
+            unserved = found if isinstance(found, Hit) else None
+            found = self._observer.looked_up(asked, found, time.perf_counter() - began_s)
         self._metrics.looked_up(found)
         if isinstance(found, Hit):
+            if self._shadow is not None:
+                self._shadow.served(call.path, asked, found, len(call.body))
             yield self._served(call, asked, found)
             return
         if asked.controls.only_if_cached:
             raise NotCached(f"only-if-cached, and no stored answer may be served ({found.reason}).")
 
+        if unserved is not None:  # in life a hit stores nothing, and the cache shall hold what it then would
+            verdict = replace(verdict, write=Reach.NOWHERE)
+        verdict = await self._cache.reviews.promoted(asked.question, verdict, asked.principal, asked.askers)
+        if verdict is not asked.verdict:
+            asked = replace(asked, verdict=verdict)
+
         async def pilot(flight: Flight[Landed]) -> None:
             await self._generate(call, asked, found, flight, since)
+            if unserved is not None and self._observer is not None:
+                self._observer.answered(unserved, flight.result.told if flight.result is not None else None)
 
         key = (*flight_key(asked.question, verdict), asked.shape.removeprefix("json").removeprefix("sse"))
+        # Observed traffic shares no generation either: who joins one is told an answer that was made for another.
+        shared = verdict.shareable and self._observer is None
         for may_try_again in (True, False):
-            async with self._flights.join(key if verdict.shareable else None, asked.shape, pilot) as boarded:
+            async with self._flights.join(key if shared else None, asked.shape, pilot) as boarded:
                 flight, listener, joined = boarded
                 head = await self._begun(flight, listener, again=joined and may_try_again)
                 if head is None:
@@ -134,8 +160,9 @@ class Gateway:
 
     async def _generate(self, call: Call, asked: Asked, miss: Miss, flight: Flight[Landed], since: int) -> None:
         """Fly: ask a worker, pass on what it says, keep the answer when it may be kept."""
+        entry_id = self._cache.new_id() if asked.verdict.write > Reach.NOWHERE else 0
         async with self._dispatch.ask(self._errand(call, asked.body, asked.model)) as (choice, reply):
-            flight.begin(Head(reply.status, reply.headers, choice.worker.name, choice.reason))
+            flight.begin(Head(reply.status, reply.headers, choice.worker.name, choice.reason, entry_id))
             kept: list[bytes] | None = []
             size = 0
             splitter = sse.Splitter() if _is_sse(reply.headers) else None
@@ -150,11 +177,13 @@ class Gateway:
                     await _say_events(flight, whole)
             if splitter is not None and splitter.rest():
                 await flight.say(Block(splitter.rest()))
-        flight.end(self._landed(asked, miss, reply.status, kept, since, streamed=splitter is not None))
+        streamed = splitter is not None
+        flight.end(self._landed(asked, miss, reply.status, kept, since, entry_id, streamed=streamed))
 
     def _landed(
-        self, asked: Asked, miss: Miss, code: int, kept: list[bytes] | None, since: int, *, streamed: bool
-    ) -> Landed | None:
+        self, asked: Asked, miss: Miss, code: int, kept: list[bytes] | None, since: int, entry_id: int, *,
+        streamed: bool,
+    ) -> Landed | None:  # fmt: skip
         if kept is None:
             self._metrics.refused_to_store("too large")
             return None
@@ -170,7 +199,7 @@ class Gateway:
         if reason is not None or told.answer is None:
             self._metrics.refused_to_store(reason or "")
             return Landed(told, None)
-        entry = self._cache.keep(asked.question, asked.verdict, told.answer, since)
+        entry = self._cache.keep(asked.question, asked.verdict, told.answer, since, entry_id)
         if entry is not None:
             self._background(self._store(entry, miss))
         return Landed(told, entry)
@@ -194,6 +223,7 @@ class Gateway:
 
     def _served(self, call: Call, asked: Asked, hit: Hit) -> Reply:
         headers = status.of_hit(hit, detailed=call.tenant.trusted)
+        headers.append(self._receipt(asked, hit.entry.id, hit))
         if asked.stream:
             answer = openai.opened(asked.kind, hit.entry.answer)
             return Reply(200, [("Content-Type", "text/event-stream; charset=utf-8"), ("Cache-Control", "no-cache"),
@@ -201,6 +231,20 @@ class Gateway:
                          source=hit.tier)  # fmt: skip
         body = openai.deliver(asked.kind, hit.entry.answer)
         return Reply(200, [("Content-Type", "application/json"), *headers], body=body, source=hit.tier)
+
+    def _receipt(self, asked: Asked, entry_id: int, hit: Hit | None) -> tuple[str, str]:
+        """What feedback quotes."""
+        who, session, now_s = asked.principal, asked.question.session, self._cache.clock()
+        scope = asked.question.scope
+        if hit is None or hit.evidence is None:
+            likeness = None if hit is None else hit.likeness
+            token = self.receipts.seal(scope.tenant, entry_id, who, session, now_s, likeness, for_user=asked.for_user)
+        else:
+            token = self.receipts.seal(
+                scope.tenant, entry_id, who, session, now_s, hit.likeness, for_user=asked.for_user,
+                evidence=hit.evidence, model=scope.model,
+            )  # fmt: skip
+        return receipt.HEADER, token
 
     async def _begun(self, flight: Flight[Landed], listener: Listener, *, again: bool) -> Head | None:
         """How the reply begins; None when somebody else's flight failed and we may start our own."""
@@ -220,6 +264,7 @@ class Gateway:
         in the shape that was asked for."""
         detailed = call.tenant.trusted
         headers = status.of_miss(asked.verdict, miss, collapsed=joined, detailed=detailed)
+        headers.append(self._receipt(asked, head.entry_id, None))
         if detailed:
             headers += status.of_worker(head.worker, head.reason)
         source = "collapsed" if joined else "worker"

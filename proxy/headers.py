@@ -34,6 +34,7 @@ HOP_BY_HOP: Final = frozenset(
 # Session and request ids are stamped by us: the worker sees digests, never what the client called its session.
 _REPLACED: Final = HOP_BY_HOP | {
     b"host", b"content-length", b"expect", b"x-session-id", b"x-request-id", b"cookie",
+    b"x-rejoinder-user",
 }  # fmt: skip
 _CREDENTIALS: Final = frozenset({b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key"})
 _OURS: Final = b"x-rejoinder-"

@@ -5,6 +5,7 @@ lives from, and a hit then costs a dictionary look-up instead of a parse. The ra
 digest of them, so nobody can make two bodies meet.
 """
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from multidict import MultiMapping
 
 from cache import Caller, Controls, Kind, Question, Rules, Verdict, ask, judge
 from proxy import openai
+from proxy.auth import USER_HEADER, asserted_user
 from proxy.call import Call
 from proxy.controls import read_controls
 from proxy.errors import BadRequest
@@ -22,12 +24,14 @@ from proxy.routing.workers import WorkerPool
 
 _REMEMBERED_BODY_BYTES = 16_384  # larger bodies repeat seldom and cost memory
 _OBJECTS_BYTES = 6_000
-_Key = tuple[str, str, bytes, str | None, str | None, str | None, str | None, str | None, int]
+_Key = tuple[str, str, str, str | None, bytes, str | None, str | None, str | None, str | None, str | None, int]
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One request, read. body: the decoded JSON, not to be changed.  stream, usage: what the caller wants to hear."""
+    """One request, read. body: the decoded JSON, not to be changed.  stream, usage: what the caller wants to hear.
+    principal: 16 hex digits, who asks; for_user: it is an end user of the caller's.
+    askers: how many principals must ask the same before its answer is shared."""
 
     kind: Kind
     body: Mapping[str, Any]
@@ -38,14 +42,20 @@ class Asked:
     shape: str
     stream: bool
     usage: bool
+    principal: str
+    for_user: bool
+    askers: int
 
 
 class Reader:
     """Reads calls. pool: knows which weights stand behind a model's name; the same name over others is another model.
-    bytes_limit: how much is remembered, in bytes of memory."""
+    promote_after: how many principals must ask the same.  bytes_limit: how much is remembered, in bytes of memory."""
 
-    def __init__(self, rules: Rules, secret: bytes, pool: WorkerPool, *, bytes_limit: int = 64 << 20) -> None:
+    def __init__(
+        self, rules: Rules, secret: bytes, pool: WorkerPool, *, promote_after: int = 1, bytes_limit: int = 64 << 20
+    ) -> None:
         self._rules = rules
+        self._promote_after = promote_after
         self._pool = pool
         self._secret = secret
         self._bytes_limit = bytes_limit
@@ -55,8 +65,10 @@ class Reader:
     def read(self, call: Call) -> Asked:
         """Raises BadRequest."""
         headers = call.headers
+        tenant = call.tenant
         key = (
-            call.path, call.tenant.name, call.body, _cache_control(headers), headers.get("Pragma"),
+            call.path, tenant.name, tenant.principal, headers.get(USER_HEADER) if tenant.trusted else None,
+            call.body, _cache_control(headers), headers.get("Pragma"),
             headers.get("X-Session-ID"), headers.get("Content-Encoding"), call.cookies.get(COOKIE),
             self._pool.revisions,
         )  # fmt: skip
@@ -82,19 +94,26 @@ class Reader:
         controls = read_controls(_cache_control(call.headers), call.headers.get("Pragma"), body.get("cache"))
         who = identify(call.headers, body, call.cookies, call.tenant.name, self._secret)
         session = who.id if who is not None and who.strength is Strength.STRONG else None
+        user = asserted_user(call.tenant, call.headers, body, self._secret)
+        principal = user or call.tenant.principal
+        # A trusted caller who speaks for himself vouches for what he asks.
+        askers = self._promote_after if user is not None or not call.tenant.trusted else 1
+        if session is not None and askers > 1:  # what nobody else asked yet stays with its principal, not with an id
+            session = hashlib.blake2b(f"{session}{principal}".encode(), digest_size=16).hexdigest()
         model = openai.model_of(body)
         caller = Caller(call.tenant.name, session)
         question = ask(kind, body, caller, controls, self._secret, self._pool.revision(model))
         return Asked(
             kind, body, model, controls, question, judge(question, controls, self._rules),
             openai.shape(body), openai.wants_stream(body), openai.wants_usage(body),
+            principal, user is not None, askers,
         )  # fmt: skip
 
 
 def _cost(key: _Key) -> int:
     """Bytes that a remembered reading takes, about: its key, its decoded body, and the objects around it (measured:
     5.9 KB for a body of 80 B)."""
-    return _OBJECTS_BYTES + 4 * len(key[2]) + sum(len(part) for part in key if isinstance(part, str))
+    return _OBJECTS_BYTES + 4 * len(key[4]) + sum(len(part) for part in key if isinstance(part, str))
 
 
 def _cache_control(headers: MultiMapping[str]) -> str | None:

@@ -33,6 +33,10 @@ class Settings(BaseModel):
     host: str = Field("127.0.0.1", description="Address to listen on. Anything but loopback is public: set api_keys.")
     port: int = Field(8080, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
     processes: int = Field(1, ge=1, le=64, description="Processes that share the port. More than 1 needs redis_url.")
+    mode: Literal["serve", "observe"] = Field(
+        "serve", description="observe: every request goes to a worker and nothing is served from the cache; what would "
+        "have been served is counted, compared with the fresh answers, and told at /admin/observed."
+    )  # fmt: skip
     workers: tuple[str, ...] = Field((), description="Base URLs of the vLLM workers, such as http://10.0.0.5:8000.")
     worker_api_key: SecretStr | None = Field(None, description="Key that we show to the workers, if they want one.")
     api_keys: dict[str, str] = Field(
@@ -42,6 +46,17 @@ class Settings(BaseModel):
     )
     trusted_tenants: tuple[str, ...] = Field(
         (), description="Tenants that may see similarity, worker and reasons. Without api_keys, loopback callers may."
+    )
+    curate_keys: tuple[SecretStr, ...] = Field(
+        (), description="Those of api_keys whose \"bad\" takes an answer out of service at once. Without api_keys, "
+        "loopback callers' does."
+    )  # fmt: skip
+    bad_quorum: int = Field(
+        2, ge=1, description="How many different callers must call an answer wrong before nobody is served it any more."
+    )
+    feedback_window_s: float = Field(604_800.0, gt=0, description="How long feedback may quote a reply, in seconds.")
+    promote_after: int = Field(
+        1, ge=1, description="How many different callers must have asked a question before its answer is shared."
     )
     cors_origins: tuple[str, ...] = Field(
         ("*",), description="Origins that browsers may call from; * is any, as in vLLM."
@@ -69,15 +84,55 @@ class Settings(BaseModel):
     reach: Literal["session", "recent", "similar"] = Field(
         "similar", description="How far any answer may travel: its session, the same words, or the same meaning."
     )
+    account_questions: Literal["session", "shared"] = Field(
+        "session", description="Questions about the asker's own account (where is my order) stay in their session; "
+        "shared: the assistant sees no accounts, so all get the same answer. Names, numbers and other data of his own "
+        "never leave it."
+    )  # fmt: skip
     embedder: str = Field(
         "default",
         description="default (shipped, English and Chinese), none, a folder, or a sentence-transformers model.",
     )
     embed_deadline_s: float = Field(0.05, gt=0, description="A vector that takes longer is a counted miss, in seconds.")
     similarity_threshold: float | None = Field(
-        None, ge=0.7, le=1, description="Cosine from which a neighbour is read; higher is stricter. Never below the "
-        "embedder's own cautious one."
+        None, ge=0, le=1, description="Cosine below which nothing is served; higher is stricter. None = trust decides; "
+        "what no reader has read needs the embedder's own cautious one at least."
     )  # fmt: skip
+    max_false_hit_rate: float = Field(
+        0.01, gt=0, le=0.5, description="Budget: the share of what is served by meaning that may be wrong."
+    )
+    budgets: dict[str, float] = Field(
+        default_factory=dict, description='Budgets of single tenants, as {"tenant": 0.005}; above 0, at most 0.5.'
+    )
+    reader: str = Field(
+        "default", description="Reads both questions before an answer is served by meaning: default (shipped), none, "
+        "or a folder that holds model.onnx and trust.json."
+    )  # fmt: skip
+    reader_deadline_s: float = Field(
+        0.08, gt=0, description="Longest wait for the reader, seconds; a pair it has not read in time is judged "
+        "cautiously."
+    )  # fmt: skip
+    adapted_dir: Path | None = Field(
+        None, description="Where `rejoinder train` leaves what it learned; none = `adapted` in state_dir."
+    )
+    shadow_share: float = Field(
+        0.02, ge=0, le=1, description="Share of the hits by meaning that an idle worker answers afresh, for the "
+        "measured false-hit rate; more while there are few labels. 0 = none."
+    )  # fmt: skip
+    shadow_time_share: float = Field(
+        0.05, ge=0, le=1, description="Share of each worker's time that such checks may take, at most."
+    )
+    worker_priority: bool = Field(
+        False, description="The workers run with --scheduling-policy priority: checks then go behind everybody, "
+        "instead of to idle workers only."
+    )  # fmt: skip
+    judge: Literal["off", "on"] = Field(
+        "off", description="Whether a worker is asked (one token) where neither guards nor trust are sure."
+    )
+    judge_model: str | None = Field(
+        None, description="The model that judges; none = the first one that the workers serve."
+    )
+    judge_deadline_s: float = Field(0.15, gt=0, description="A verdict that takes longer is a miss, in seconds.")
     store_deadline_s: float = Field(0.05, gt=0, description="A store that takes longer is a counted miss, in seconds.")
     first_byte_s: float | None = Field(
         600.0, gt=0, description="How long a worker may say nothing at all, in seconds; none = for ever."
@@ -91,17 +146,25 @@ class Settings(BaseModel):
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much is logged.")
     metrics: bool = Field(True, description="Whether /metrics answers.")
 
-    @field_validator("workers", "trusted_tenants", "cors_origins", mode="before")
+    @field_validator("workers", "trusted_tenants", "cors_origins", "curate_keys", mode="before")
     @classmethod
     def _may_be_one_text(cls, value: Any) -> Any:
         """A list may also be written with spaces or commas between."""
         return value.replace(",", " ").split() if isinstance(value, str) else value
 
-    @field_validator("first_byte_s", "idle_s", "similarity_threshold", mode="before")
+    @field_validator("first_byte_s", "idle_s", "similarity_threshold", "judge_model", "adapted_dir", mode="before")
     @classmethod
     def _may_be_none(cls, value: Any) -> Any:
         """TOML and the environment have no null."""
         return None if isinstance(value, str) and value.strip().lower() == "none" else value
+
+    @field_validator("budgets")
+    @classmethod
+    def _are_budgets(cls, budgets: dict[str, float]) -> dict[str, float]:
+        for tenant, share in budgets.items():
+            if not 0.0 < share <= 0.5:
+                raise ValueError(f"{share} for {tenant!r} is no budget: a share above 0 and at most 0.5, such as 0.01")
+        return budgets
 
     @field_validator("workers")
     @classmethod
@@ -143,6 +206,8 @@ class Settings(BaseModel):
                 "processes > 1 needs redis_url: processes that cannot see each other's answers would contradict "
                 "each other"
             )
+        if any(key.get_secret_value() not in self.api_keys for key in self.curate_keys):
+            raise ValueError("every one of curate_keys must stand in api_keys too, which says whose answers it curates")
         if self.redis_url is not None and self.secret is None:
             raise ValueError(
                 "redis_url needs a secret that every replica shares: set secret (32 random characters or more)"
@@ -249,8 +314,12 @@ def shown(value: Any) -> str:
     """A value for people; secrets never. API keys are secrets too, their tenants are not."""
     if isinstance(value, SecretStr):
         return "(set)"
+    if isinstance(value, dict) and all(isinstance(each, float) for each in value.values()):
+        return " ".join(f"{name}={each:g}" for name, each in value.items()) or "{}"
     if isinstance(value, dict):
         return f"{len(value)} keys for {', '.join(sorted(set(value.values())))}" if value else "{}"
+    if isinstance(value, tuple) and any(isinstance(each, SecretStr) for each in value):
+        return f"({len(value)} set)"
     if isinstance(value, tuple):
         return " ".join(value) or "(none)"
     return "(none)" if value is None else str(value)

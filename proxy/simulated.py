@@ -5,6 +5,7 @@ The answer is a function of the model, the history and the last question, so an 
 question can be seen with the naked eye. A token is a word with the white space after it.
 """
 
+import math
 import re
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
@@ -173,7 +174,8 @@ class PrefixCache:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was generated. finish: vLLM's finish_reason.  cached: prompt tokens that the prefix cache knew."""
+    """What was generated. finish: vLLM's finish_reason.  cached: prompt tokens that the prefix cache knew.
+    p_yes: of a verdict, whose one token it is."""
 
     id: str
     created: int
@@ -181,6 +183,7 @@ class Written:
     tokens: tuple[str, ...]
     finish: str | None
     cached: int
+    p_yes: float | None = None
 
     @property
     def text(self) -> str:
@@ -244,7 +247,7 @@ def chat_whole(written: Written, *, choices: int) -> Json:
 def completion_whole(written: Written, *, choices: int) -> Json:
     choice = {
         "text": written.text,
-        "logprobs": None,
+        "logprobs": _logprobs(written) if written.prompt.body.get("logprobs") else None,
         "finish_reason": written.finish,
         "stop_reason": None,
         "token_ids": None,
@@ -264,6 +267,17 @@ def completion_whole(written: Written, *, choices: int) -> Json:
         "usage": usage,
         "kv_transfer_params": None,
     }
+
+
+def _logprobs(written: Written) -> Json:
+    """As vLLM tells them. A token of ours is certain, but a verdict has two sides."""
+    sure: list[dict[str, float]] = [{token: 0.0} for token in written.tokens]
+    if written.p_yes is not None and sure:
+        sides = ((" yes", written.p_yes), (" no", 1 - written.p_yes))
+        sure[0] = {word: math.log(max(share, 1e-9)) for word, share in sides}
+    told = [tokens[said] for tokens, said in zip(sure, written.tokens, strict=True)]
+    offsets = [sum(map(len, written.tokens[:place])) for place in range(len(written.tokens))]
+    return {"text_offset": offsets, "token_logprobs": told, "tokens": list(written.tokens), "top_logprobs": sure}
 
 
 def chat_chunks(written: Written, *, choices: int) -> Iterator[Json]:

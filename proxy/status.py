@@ -14,6 +14,8 @@ def of_hit(hit: Hit, *, detailed: bool) -> list[tuple[str, str]]:
     entry = hit.entry
     ttl_s = int(entry.expires_s - entry.created_s - hit.age_s)
     near = f" {hit.similarity:.3f}" if detailed and hit.similarity is not None else ""
+    if near and hit.evidence is not None:
+        near += f", right with {hit.evidence.p_right:.3f} ({hit.evidence.calibration})"
     headers = [
         ("Cache-Status", f'{NAME}; hit; ttl={ttl_s}; detail="{hit.tier} {hit.likeness.value}{near}"'),
         ("Age", str(int(hit.age_s))),

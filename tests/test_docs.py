@@ -1,6 +1,7 @@
 """Documents that cannot lie: what README says exists, and what exists README says."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -8,10 +9,14 @@ import typer
 
 from proxy.cli import cli
 from proxy.controls import _BODY_WORDS
+from proxy.metrics import Metrics
 from proxy.settings import ENV_PREFIX, Settings
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md"))}
+TEXTS = {"README.md": README, **PAGES}
+COMING: set[str] = set()  # written of in docs/ before it is there; each leaves this line then
 COMMANDS = set(typer.main.get_command(cli).commands)  # type: ignore[attr-defined]
 
 
@@ -65,9 +70,57 @@ def test_every_verb_that_readme_names_can_be_made() -> None:
     assert set(re.findall(r"make ([a-z]+)", README)) <= verbs
 
 
-@pytest.mark.parametrize("path", sorted(set(re.findall(r"`((?:cache|proxy|deploy|tests)/[\w/.]+)`", README))))
+@pytest.mark.parametrize(
+    "path",
+    sorted(set(re.findall(r"(?:`|python )((?:cache|proxy|deploy|tests|docs)/[\w/.]+)", "".join(TEXTS.values())))),
+)
 def test_every_file_that_readme_names_exists(path: str) -> None:
     assert (ROOT / path).exists()
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_link_to_a_page_of_ours_leads_somewhere(name: str) -> None:
+    folder = (ROOT / "docs") if name in PAGES else ROOT
+    for target in re.findall(r"\]\(([\w./-]+\.md)\)", TEXTS[name]):
+        assert (folder / target).exists(), target
+
+
+def test_readme_leads_to_every_page() -> None:
+    for name in PAGES:
+        assert f"(docs/{name})" in README
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_names_only_settings_and_commands_that_exist(name: str) -> None:
+    settings = set(re.findall(r"`([a-z_]+) = ", PAGES[name]))
+    for file in re.findall(r"```toml\n(.*?)```", PAGES[name], re.DOTALL):
+        settings |= set(tomllib.loads(file))
+    assert settings <= set(Settings.model_fields) | COMING
+    assert set(re.findall(r"`rejoinder (\w+)", PAGES[name])) <= COMMANDS | COMING
+
+
+def test_what_is_there_is_not_called_coming() -> None:
+    assert not COMING & (COMMANDS | set(Settings.model_fields))
+
+
+def test_every_metric_that_is_named_is_told() -> None:
+    metrics = Metrics()
+    metrics.measuring(list)
+    told = set(re.findall(r"^# TYPE (\w+)", metrics.exposition().decode(), re.MULTILINE))
+    for name, text in TEXTS.items():
+        assert set(re.findall(r"`(rejoinder_\w+)", text)) <= told, name
+
+
+def test_every_door_that_is_named_exists_and_every_door_of_ours_is_named() -> None:
+    source = (ROOT / "proxy" / "api.py").read_text(encoding="utf-8")
+    doors = set(re.findall(r'\("(\w+)", "(/(?:admin|v1/feedback)[\w/]*)"\): self', source))
+    doors |= {
+        (verb, f"/admin/entries/{{entry}}{'/' if deed else ''}{deed}")
+        for verb, deed in re.findall(r'\("(\w+)", "([a-z]*)"\): (?:self\._forget|feedback\.)', source)
+    }
+    named = set(re.findall(r"`(GET|POST|DELETE) (/(?:admin|v1/feedback)[\w/{}]*)", "".join(TEXTS.values())))
+    assert named <= doors
+    assert doors - named <= {("POST", "/admin/explain")}  # behind `rejoinder explain`
 
 
 def test_every_environment_variable_that_readme_names_is_a_setting() -> None:
@@ -89,6 +142,8 @@ def test_the_licence_is_the_one_that_is_declared() -> None:
     assert 'license = "Apache-2.0"' in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("document", ["README.md", "CHANGELOG.md", "Makefile", "pyproject.toml"])
+@pytest.mark.parametrize(
+    "document", ["README.md", "CHANGELOG.md", "Makefile", "pyproject.toml", *(f"docs/{name}" for name in PAGES)]
+)
 def test_no_path_of_somebodys_machine_is_written_down(document: str) -> None:
     assert not re.search(r"/home/\w|/root/|/Users/\w", (ROOT / document).read_text(encoding="utf-8"))

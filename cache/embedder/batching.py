@@ -29,6 +29,7 @@ from cache.errors import EmbedderUnavailable, TextTooLong
 log = logging.getLogger(__name__)
 
 Tokens = Sequence[int]
+Checked = Callable[[NDArray[np.float32], tuple[int, int]], NDArray[np.float32]]  # (rows, expected shape); see `unit`
 
 # A text of more characters than this per token of the window is not even tokenised: eight megabytes would keep the
 # thread busy for seconds. Ordinary English has 4 to 5 characters a token, Chinese fewer than 2.
@@ -87,8 +88,10 @@ class BatchingEmbedder:
         tolerated_failures: int = 3,
         cooldown_s: float = 5.0,
         clock: Monotonic = time.monotonic,
+        checked: Checked | None = None,
     ) -> None:
         self._model = model
+        self._checked = checked or unit
         self._deadline_s = deadline_s
         self._queue_limit = queue_limit
         self._max_batch = max_batch
@@ -304,7 +307,7 @@ class _Worker:
     def _run(self, batch: Sequence[tuple[_Asked, Tokens]], facts: ModelFacts) -> None:
         outcomes: list[tuple[_Asked, Vector | Exception]]
         try:
-            rows = _unit(self._model.run([tokens for _, tokens in batch]), (len(batch), facts.dim))
+            rows = self._owner._checked(self._model.run([tokens for _, tokens in batch]), (len(batch), facts.dim))
         except Exception as error:
             outcomes = [(asked, EmbedderUnavailable(f"the model failed: {error}")) for asked, _ in batch]
         else:
@@ -312,7 +315,16 @@ class _Worker:
         self._tell(self._owner._deliver, outcomes)
 
 
-def _unit(rows: NDArray[np.float32], shape: tuple[int, int]) -> NDArray[np.float32]:
+def finite(rows: NDArray[np.float32], shape: tuple[int, int]) -> NDArray[np.float32]:
+    """Rows as they came, float32. Raises ValueError for another shape and for not-a-number."""
+    if rows.shape != shape:
+        raise ValueError(f"rows of shape {rows.shape}, expected {shape}")
+    if not np.isfinite(rows).all():
+        raise ValueError("a row that is not a number")
+    return np.asarray(rows, dtype=np.float32)
+
+
+def unit(rows: NDArray[np.float32], shape: tuple[int, int]) -> NDArray[np.float32]:
     """Rows of unit length, float32. Raises ValueError for another shape, for not-a-number and for a zero vector."""
     if rows.shape != shape:
         raise ValueError(f"vectors of shape {rows.shape}, expected {shape}")

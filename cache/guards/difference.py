@@ -1,6 +1,5 @@
 """Where two readings differ: which words one has and the other lacks, and how alike their sentences are built."""
 
-from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -90,14 +89,16 @@ def difference(a: Reading, b: Reading) -> Difference:
 
 def _unmatched(here: tuple[Token, ...], there: tuple[Token, ...]) -> tuple[list[Token], list[Token]]:
     """(what there lacks of here, the rest); a name or number said more often than over there counts as lacking."""
-    supply = Counter(token.concept for token in there)
-    known = {token.concept for token in there}
+    supply: dict[str, int] = {}  # a plain one: for a dozen words a Counter costs more than all the rest
+    for token in there:
+        supply[token.concept] = supply.get(token.concept, 0) + 1
     left, common = [], []
     for token in here:
-        if supply[token.concept] > 0:
-            supply[token.concept] -= 1
+        more = supply.get(token.concept)  # None: never said there, 0: said less often
+        if more:
+            supply[token.concept] = more - 1
             common.append(token)
-        elif token.kind is not Kind.EMPTY and not (token.concept in known and token.kind < Kind.NAME):
+        elif token.kind is not Kind.EMPTY and (more is None or token.kind >= Kind.NAME):
             left.append(token)
     return left, common
 
@@ -105,11 +106,13 @@ def _unmatched(here: tuple[Token, ...], there: tuple[Token, ...]) -> tuple[list[
 def _without_kin(left_a: list[Token], left_b: list[Token]) -> tuple[list[Token], list[Token], int]:
     """Takes away pairs that are one word in two shapes: form and formation, charge and charging."""
     kin = 0
+    able = [token for token in left_b if Kind.LIGHT <= token.kind < Kind.NUMBER]  # to be related to anything
     for token in list(left_a):
-        for other in left_b:
+        for other in able:
             if related(token, other):
                 left_a.remove(token)
                 left_b.remove(other)
+                able.remove(other)
                 kin += 1
                 break
     return left_a, left_b, kin
@@ -120,7 +123,7 @@ def related(a: Token, b: Token) -> bool:
     if a.kind < Kind.LIGHT or b.kind < Kind.LIGHT or a.kind is Kind.NUMBER or b.kind is Kind.NUMBER:
         return False
     low_a, low_b = a.low.removesuffix("'s"), b.low.removesuffix("'s")
-    if low_a == low_b or a.keys & b.keys:
+    if low_a == low_b or not a.keys.isdisjoint(b.keys):
         return True
     if low_a[:_SHORTEST_ROOT] != low_b[:_SHORTEST_ROOT] or not (low_a + low_b).isascii():
         return False
@@ -149,5 +152,9 @@ def _says(tokens: list[Token]) -> bool:
 
 
 def _once(tokens: tuple[Token, ...]) -> set[str]:
-    counts = Counter(token.concept for token in tokens if token.kind >= Kind.CONTENT)
-    return {concept for concept, count in counts.items() if count == 1}
+    once: set[str] = set()
+    again: set[str] = set()
+    for token in tokens:
+        if token.kind >= Kind.CONTENT:
+            (again if token.concept in once else once).add(token.concept)
+    return once - again

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import lru_cache
 
 from cache.guards.difference import Difference, related
 from cache.guards.names import is_proper
@@ -86,6 +87,7 @@ def marks(a: Reading, b: Reading) -> str | None:
     return "only marks differ, and they matter" if _marked(a.cased) != _marked(b.cased) else None
 
 
+@lru_cache(maxsize=4096)
 def _letters(plain: str) -> str:
     return _MARKS.sub("", plain)
 

@@ -5,6 +5,7 @@ alike, where a word that differs was chosen; further apart, the same thing is sa
 
 import re
 from collections import Counter
+from functools import lru_cache
 
 from cache.guards.difference import Difference
 from cache.guards.grammar import KEEPS_ROLE, PREPOSITIONS
@@ -126,7 +127,7 @@ def small_words(a: Reading, b: Reading, between: Difference) -> str | None:
     """In sentences built alike, no small word that decides may stand on one side only: before, during, 以上."""
     if not _close(between):
         return None
-    said_a, said_b = _small(a), _small(b)
+    small_a, small_b = said_a, said_b = _small(a), _small(b)
     if ("yes or no" in a.asking) != ("yes or no" in b.asking):
         said_a, said_b = said_a - _DECIDING_YES, said_b - _DECIDING_YES
     odd_a, odd_b = _unanswered(said_a, said_b), _unanswered(said_b, said_a)
@@ -136,7 +137,7 @@ def small_words(a: Reading, b: Reading, between: Difference) -> str | None:
         for here, there in ((said_a, said_b), (said_b, said_a)):
             if one in here - there and other in there - here:
                 return f"{one} against {other}"
-    return _governed(a, b)
+    return _governed(a, b, small_a, small_b)
 
 
 def _small(reading: Reading) -> frozenset[str]:
@@ -166,7 +167,7 @@ def _shown(odd: list[str]) -> str:
     return ", ".join(map(repr, odd)) or "nothing"
 
 
-def _governed(a: Reading, b: Reading) -> str | None:
+def _governed(a: Reading, b: Reading, small_a: frozenset[str], small_b: frozenset[str]) -> str | None:
     """The same noun behind prepositions that are no neighbours: for a friend, with a friend."""
     roles_a, roles_b = _roles(a), _roles(b)
     for concept, one in roles_a.items():
@@ -175,7 +176,7 @@ def _governed(a: Reading, b: Reading) -> str | None:
             return f"{concept}: {one} against {other}"
     if a.chinese:
         return None
-    odd_a, odd_b = (_small(here) & _TURNING - _small(there) - {"to"} for here, there in ((a, b), (b, a)))
+    odd_a, odd_b = (here & _TURNING - there - {"to"} for here, there in ((small_a, small_b), (small_b, small_a)))
     if odd_a and odd_b and not any({one, other} <= near for one in odd_a for other in odd_b for near in _NEIGHBOURS):
         return f"{_shown(sorted(odd_a))} against {_shown(sorted(odd_b))}"
     return None
@@ -224,7 +225,13 @@ def _modes(reading: Reading) -> frozenset[str]:
     if reading.chinese:
         said = [token.low for token in reading.tokens]
         return frozenset(_MODALS[low] for low in said if low in _MODALS)
-    plain = addressed(reading.plain)
+    return _modes_of(reading.plain)
+
+
+@lru_cache(maxsize=4096)
+def _modes_of(text: str) -> frozenset[str]:
+    """Of an English text; the asked one is compared with every candidate."""
+    plain = addressed(text)
     found = {_MODALS[word] for word in re.findall(r"[a-z']+", plain) if word in _MODALS}
     if _DUTY.search(plain):
         found.add("duty")

@@ -1,6 +1,7 @@
 """The shape of a sentence, read off the text by patterns: what is asked for, when, in whose voice, in which form."""
 
 import re
+from functools import lru_cache
 
 # What kind of answer is wanted. One text may ask for several; the weak kinds count only where no strong one is found.
 _ASKING = [
@@ -121,6 +122,7 @@ def voices(plain: str) -> tuple[str, ...]:
     return tuple(out)
 
 
+@lru_cache(maxsize=4096)
 def addressed(plain: str) -> str:
     """The text without the "can you" and the "tell me" of a request, which name nobody who acts in it."""
     return _REQUEST.sub(" ", plain)

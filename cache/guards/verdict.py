@@ -7,7 +7,7 @@ objection is a miss.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from cache.guards import matter, relations, sentence, wordplay
+from cache.guards import added, matter, relations, sentence, wordplay
 from cache.guards.difference import Difference, difference
 from cache.guards.reading import Reading, read
 
@@ -23,6 +23,11 @@ PLAIN_GUARDS: tuple[tuple[str, PlainGuard], ...] = (
     ("names", matter.names),
     ("form", sentence.form),
     ("marks", matter.marks),
+    ("roles", added.roles),
+    ("unseen", added.unseen),
+    ("sentences", added.sentences),
+    ("orders", added.orders),
+    ("added", added.added),
 )
 GUARDS: tuple[tuple[str, Guard], ...] = (
     ("kinds", matter.kinds),

@@ -53,15 +53,19 @@ def opposites(a: Reading, b: Reading, between: Difference) -> str | None:
     """A word on one side against its opposite on the other: enable and disable, before and after, 买 and 卖."""
     for token in between.only_a:
         for other in between.only_b:
-            if token.against & other.keys or other.against & token.keys or _prefixed(token.low, other.low):
+            if (
+                not token.against.isdisjoint(other.keys)
+                or not other.against.isdisjoint(token.keys)
+                or _prefixed(token.low, other.low)
+            ):
                 return f"{token.low} against {other.low}"
     return None
 
 
 def _prefixed(one: str, other: str) -> bool:
     """Whether one word is the other with something in front that changes it: refundable, non-refundable."""
-    short, long = sorted((one, other), key=len)
-    return len(short) > 2 and len(long) > len(short) and long.endswith(short) and long[: -len(short)] in PREFIXES
+    short, long = (one, other) if len(one) <= len(other) else (other, one)
+    return 2 < len(short) < len(long) and long.endswith(short) and long[: -len(short)] in PREFIXES
 
 
 def negation(a: Reading, b: Reading, between: Difference) -> str | None:
@@ -112,8 +116,8 @@ def substitution(a: Reading, b: Reading, between: Difference) -> str | None:
 
 def loose_synonyms(a: Reading, b: Reading, between: Difference) -> str | None:
     """Words that mean the same of some things only: one changes or updates an address, but not a phone."""
-    for here, there in ((a, b), (b, a)):
-        said, other = _lows(here), _lows(there)
+    lows_a, lows_b = _lows(a), _lows(b)
+    for here, there, said, other in ((a, b, lows_a, lows_b), (b, a, lows_b, lows_a)):
         for some, others, things in _LOOSE:
             if not said & some or not other & others or said & others or other & some:
                 continue
@@ -123,7 +127,8 @@ def loose_synonyms(a: Reading, b: Reading, between: Difference) -> str | None:
 
 
 def _lows(reading: Reading) -> frozenset[str]:
-    return frozenset(form for token in reading.tokens for form in (token.low, lemma(token.low)))
+    lows = {token.low for token in reading.tokens}
+    return frozenset(lows | set(map(lemma, lows)))
 
 
 def _telling(tokens: tuple[Token, ...]) -> list[Token]:

@@ -214,6 +214,15 @@ class PartitionIndex:
         partition = self._partitions.get((scope.tenant, scope.model))
         return partition is not None and scope.key in partition.scopes
 
+    def vectors(self, entry_ids: Sequence[int]) -> dict[int, Vector]:
+        found = {}
+        for entry_id in entry_ids:
+            place = self._places.get(entry_id)
+            if place is not None:
+                partition = self._numbered[place >> SHIFT]
+                found[entry_id] = partition.matrix[place & ROW].astype(np.float32)
+        return found
+
     def ids(self) -> set[int]:
         return set(self._places)
 

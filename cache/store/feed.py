@@ -34,11 +34,14 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """added: m and v of entries that are searchable and still there.  removed: ids.  reset: read everything again."""
+    """added: m and v of entries that are searchable and still there.  removed: ids.  reset: read everything again.
+    quarantined: those of removed that were taken out of service.  hidden: (session, entry) that does not want it."""
 
     added: tuple[tuple[bytes, bytes], ...] = ()
     removed: tuple[int, ...] = ()
     reset: bool = False
+    quarantined: tuple[int, ...] = ()
+    hidden: tuple[tuple[str, int], ...] = ()
 
 
 class Writes:
@@ -123,6 +126,8 @@ class Feed:
             return await self._reset()
         added: dict[int, None] = {}
         removed: dict[int, None] = {}
+        quarantined: list[int] = []
+        hidden: list[tuple[str, int]] = []
         for stream_id, words in found[0][1] if found else ():
             record = dict(zip(words[::2], words[1::2], strict=True))
             if int(record[b"n"]) != place.number + 1:
@@ -135,9 +140,15 @@ class Feed:
                 for entry_id in map(int, record[b"r"].split()):
                     removed[entry_id] = None
                     added.pop(entry_id, None)
+                quarantined += map(int, record.get(b"q", b"").split())
+                if b"h" in record:
+                    entry, _, session = record[b"h"].decode().partition(":")
+                    hidden.append((session, int(entry)))
         entries = await self._fetch(list(added))
         self._place = place
-        return News(tuple(entries), tuple(removed)) if entries or removed else None
+        if not (entries or removed or hidden):
+            return None
+        return News(tuple(entries), tuple(removed), quarantined=tuple(quarantined), hidden=tuple(hidden))
 
     async def _fetch(self, ids: Sequence[int]) -> list[tuple[bytes, bytes]]:
         if not ids:

@@ -6,15 +6,18 @@ from types import TracebackType
 from typing import Self
 
 from cache.entry import Entry
+from cache.evidence import Label
 from cache.protocols import Change, Clock, Row, Selection
 from cache.question import Scope
+from cache.review import Complaint, Quarantined
+from cache.store.notes import Notes
 from cache.store.record import matches, normalised
 
 BATCH = 1024  # rows handed over at once
 
 
 class MemoryStore:
-    """An EntryStore in two dictionaries. capacity: most entries held, at least 1."""
+    """An EntryStore in dictionaries. capacity: most entries held, at least 1."""
 
     def __init__(self, capacity: int, clock: Clock) -> None:
         if capacity < 1:
@@ -27,6 +30,7 @@ class MemoryStore:
         self._wordings: dict[tuple[Scope, str], set[int]] = {}
         self._ages: list[tuple[int, int]] = []  # heap of (position, id); may hold dropped ones
         self._position = 0
+        self._notes = Notes()
 
     async def __aenter__(self) -> Self:
         return self
@@ -40,6 +44,8 @@ class MemoryStore:
         return f"<MemoryStore [{len(self._entries)} of {self._capacity} entries]>"
 
     async def put(self, entry: Entry) -> tuple[int, ...]:
+        if self._notes.out_of_service(entry.id):
+            return (entry.id,)
         entry = normalised(entry)
         replaced = self._keys.get((entry.scope, entry.key))
         gone = [] if replaced is None or replaced == entry.id else [replaced]
@@ -79,7 +85,7 @@ class MemoryStore:
     async def forget(self, selection: Selection) -> tuple[int, ...]:
         gone = tuple(e.id for e in self._entries.values() if matches(selection, e.id, e.scope, e.expires_s))
         self._drop(gone)
-        return gone
+        return (*gone, *self._notes.forget(selection, gone))
 
     async def sweep(self) -> tuple[int, ...]:
         return await self.forget(Selection(expired_by_s=self._clock()))
@@ -108,6 +114,35 @@ class MemoryStore:
 
     async def count(self) -> int:
         return len(self._entries)
+
+    async def add_label(self, label: Label, session: str = "", comment: str = "") -> int:
+        return self._notes.add(label, session, comment)
+
+    async def labels(self, since_s: float) -> list[Label]:
+        return self._notes.labels(since_s)
+
+    async def hidden(self) -> list[tuple[str, int]]:
+        return self._notes.hidden()
+
+    async def complaints(self, limit: int) -> list[Complaint]:
+        return self._notes.complaints(limit)
+
+    async def quarantine(self, entry_ids: Sequence[int], reason: str, tenant: str) -> tuple[int, ...]:
+        held = [self._entries.get(each) for each in dict.fromkeys(entry_ids)]
+        self._notes.quarantine(entry_ids, self._entries, reason, tenant, self._clock())
+        gone = tuple(entry.id for entry in held if entry is not None)
+        self._drop(gone)
+        return gone
+
+    async def quarantined(self, limit: int) -> list[Quarantined]:
+        return self._notes.quarantined(limit, self._clock())
+
+    async def release(self, entry_id: int) -> tuple[Entry, tuple[int, ...]] | None:
+        entry = self._notes.release(entry_id, self._clock())
+        return None if entry is None else (entry, await self.put(entry))
+
+    async def asked_by(self, place: str, principal: str, tenant: str) -> int:
+        return self._notes.asked_by(place, principal, tenant, self._clock())
 
     def _oldest(self) -> int:
         while True:

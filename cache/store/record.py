@@ -12,8 +12,10 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+import orjson
 
 from cache.entry import Answer, Entry, Vector
+from cache.evidence import Evidence, Label, Source
 from cache.protocols import Selection
 from cache.question import Kind, Reach, Scope
 
@@ -78,6 +80,37 @@ def from_columns(values: Sequence[Any]) -> Entry:
         embedder=embedder,
         vector=None if vector is None else unpack(vector),
     )
+
+
+def label_to_text(label: Label) -> str:
+    """A label as JSON, a list in an order of its own."""
+    seen = label.evidence
+    return orjson.dumps(
+        [
+            label.right, label.source.value, label.at_s, label.weight, label.tenant, label.model, label.entry_id,
+            label.principal, seen.similarity, seen.features, seen.p_right, seen.calibration,
+        ]
+    ).decode()  # fmt: skip
+
+
+def label_from_text(text: str | bytes) -> Label:
+    """The inverse of `label_to_text`."""
+    (
+        right, source, at_s, weight, tenant, model, entry_id, principal, similarity, features, p_right, calibration,
+    ) = orjson.loads(text)  # fmt: skip
+    seen = Evidence(similarity, tuple(features), p_right, calibration)
+    return Label(right, Source(source), at_s, weight, tenant, model, entry_id, seen, principal)
+
+
+def complains(label: Label) -> bool:
+    """Is it a principal that calls an entry wrong? Curators and comparisons are not counted: they decide themselves."""
+    return not label.right and label.source is Source.FEEDBACK and label.principal != ""
+
+
+def named(selection: Selection) -> tuple[int, ...]:
+    """The ids that are to be forgotten whatever stands under them."""
+    others = (selection.tenant, selection.model, selection.scope_key, selection.expired_by_s)
+    return selection.ids or () if others == (None,) * 4 else ()
 
 
 def matches(selection: Selection, entry_id: int, scope: Scope, expires_s: float) -> bool:

@@ -19,13 +19,16 @@ import orjson
 
 from cache.entry import Entry
 from cache.errors import StateError, StoreUnavailable
+from cache.evidence import Label
 from cache.protocols import Change, Clock, Row, Selection
 from cache.question import Scope
+from cache.review import Complaint, Quarantined
 from cache.store.feed import Feed, Place, Writes
 from cache.store.hashes import digest, read, read_row, write
 from cache.store.lifeline import FOREIGN, Lifeline, run
 from cache.store.link import Link, Reply, Word
 from cache.store.record import KEY_VERSION, SCHEMA
+from cache.store.redis_ledger import RedisLedger
 from cache.store.scripts import ADMIT, FIND, FORGET, PUT, SCRIPTS, Script
 
 T = TypeVar("T")
@@ -81,6 +84,7 @@ class RedisStore:
         self._turns = asyncio.Semaphore(WRITES)
         self._place: Place | None = None  # the end of the feed when we last connected
         self._opened_at: Place | None = None
+        self._ledger = RedisLedger(self._base, clock, self._patiently, self._commands)
         self._embedder: str | None = None  # whose vectors the index that listens holds
 
     def __repr__(self) -> str:
@@ -98,10 +102,13 @@ class RedisStore:
         await self._lifeline.close()
 
     async def put(self, entry: Entry) -> tuple[int, ...]:
+        return await self._put(entry, "")
+
+    async def _put(self, entry: Entry, how: str) -> tuple[int, ...]:
         meta, body, vector = write(entry)
         left_s = entry.expires_s - self._clock()
         ttl: Word = "" if left_s == math.inf else max(1, round(left_s * 1000))
-        return await self._change(self._write_deadline_s, PUT, self._capacity, entry.id, meta, body, vector, ttl)
+        return await self._change(self._write_deadline_s, PUT, self._capacity, entry.id, meta, body, vector, ttl, how)
 
     async def find(self, scope: Scope, key: str, wording: str | None, since_s: float) -> list[Entry]:
         found = await self._lifeline.run(
@@ -125,16 +132,17 @@ class RedisStore:
         want = {name: value for name, value in want.items() if value is not None}
         gone: list[int] = []
         if selection.ids is not None:
-            for page in _pages(list(dict.fromkeys(selection.ids)), PAGE):
-                gone += await self._drop(want, page)
-            return tuple(gone)
+            ids = list(dict.fromkeys(selection.ids))
+            for page in _pages(ids, PAGE):
+                gone += await self._drop(want or {"named": True}, page)
+            return (*gone, *await self._ledger.forget(want, ids, gone))
         cursor = b"0"
         while True:  # ZSCAN gives everything that is there from its start to its end, at least once
             cursor, found = await self._ask("ZSCAN", f"{self._base}:created", cursor, "COUNT", PAGE)
             for page in _pages([int(each) for each in found[::2]], PAGE):
                 gone += await self._drop(want, page)
             if cursor == b"0":
-                return tuple(gone)
+                return (*gone, *await self._ledger.forget(want, None, gone))
 
     async def sweep(self) -> tuple[int, ...]:
         now = self._clock()
@@ -143,7 +151,7 @@ class RedisStore:
             found = await self._ask("ZRANGEBYSCORE", f"{self._base}:expires", "-inf", now, "LIMIT", 0, PAGE)
             gone += await self._drop({"expired_by": now}, [int(each) for each in found])
             if len(found) < PAGE:
-                return tuple(gone)
+                return (*gone, *await self._ledger.forget({"expired_by": now}, None, gone))
 
     async def rows(self, embedder: str, after: int = 0) -> AsyncIterator[list[Row]]:
         self._embedder = embedder
@@ -182,8 +190,35 @@ class RedisStore:
             async for news in all_news:
                 rows = [read_row(meta, vector, self._clock(), self._embedder) for meta, vector in news.added]
                 added = tuple(row for row in rows if row is not None)
-                if added or news.removed or news.reset:
-                    yield Change(added, news.removed, news.reset)
+                if added or news.removed or news.reset or news.hidden:
+                    yield Change(added, news.removed, news.reset, news.hidden, news.quarantined)
+
+    # What people say of entries.
+
+    async def add_label(self, label: Label, session: str = "", comment: str = "") -> int:
+        return await self._ledger.add_label(label, session, comment)
+
+    async def labels(self, since_s: float) -> list[Label]:
+        return await self._ledger.labels(since_s)
+
+    async def hidden(self) -> list[tuple[str, int]]:
+        return await self._ledger.hidden()
+
+    async def complaints(self, limit: int) -> list[Complaint]:
+        return await self._ledger.complaints(limit)
+
+    async def quarantine(self, entry_ids: Sequence[int], reason: str, tenant: str) -> tuple[int, ...]:
+        return await self._ledger.quarantine(entry_ids, reason, tenant)
+
+    async def quarantined(self, limit: int) -> list[Quarantined]:
+        return await self._ledger.quarantined(limit)
+
+    async def release(self, entry_id: int) -> tuple[Entry, tuple[int, ...]] | None:
+        entry = await self._ledger.release(entry_id)
+        return None if entry is None else (entry, await self._put(entry, "release"))
+
+    async def asked_by(self, place: str, principal: str, tenant: str) -> int:
+        return await self._ledger.asked_by(place, principal, tenant)
 
     async def _admit(self) -> None:
         await self._link.calls(self._connect_s, [("SCRIPT", "LOAD", script.source) for script in SCRIPTS])
@@ -204,11 +239,19 @@ class RedisStore:
         return Place(epoch.decode(), int(number), stream_id.decode())
 
     async def _change(self, deadline_s: float, script: Script, *arguments: Word) -> tuple[int, ...]:
+        return tuple(map(int, await self._changed(deadline_s, script, *arguments)))
+
+    async def _changed(self, deadline_s: float, script: Script, *arguments: Word) -> Reply:
         async with self._turns:
             with self._writes.one() as name:
                 common = (self._fingerprint, secrets.token_hex(8), name, self._feed_length)
-                gone = await self._lifeline.run(deadline_s, script, self._base, *common, *arguments)
-        return tuple(map(int, gone))
+                return await self._lifeline.run(deadline_s, script, self._base, *common, *arguments)
+
+    async def _patiently(self, script: Script, *arguments: Word) -> Reply:
+        return await self._changed(self._patience_s, script, *arguments)
+
+    async def _commands(self, commands: Sequence[Sequence[Word]]) -> list[Reply]:
+        return await self._lifeline.calls(self._patience_s, commands)
 
     async def _drop(self, want: dict[str, Any], ids: Sequence[int]) -> tuple[int, ...]:
         return await self._change(self._patience_s, FORGET, orjson.dumps(want), *ids) if ids else ()

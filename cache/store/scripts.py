@@ -7,7 +7,16 @@ Keys, all with one hash tag and so in one slot of a cluster, and all derived fro
     :w:<scope>:<words> sorted set: the newest ids with this wording, by their time
     :created :expires  sorted sets: every id, by the order of puts and by time
     :rows:<embedder>   sorted set: searchable ids, by seq;  :embedders names them
-    :feed              stream: n (contiguous, so that a gap shows), o (who wrote), a (id added), r (ids removed)
+    :feed              stream: n (contiguous, so that a gap shows), o (who wrote), a (id added), r (ids removed), and
+                       where there are such: q (those of r that were quarantined), h (entry:session that hid it)
+
+What people say of entries, in the order of a counter in :meta (notes):
+    :q:<id>            hash: an entry out of service, as above, with r (reason), t (time), w (whose); only these three
+                       where it was barred before it came.  :quarantine lists them
+    :label             hash: <entry>:<principal> → [label, comment].  :labels lists them
+    :bad:<entry>       set: the principals that call it wrong.  :review: those entries, by the latest time
+    :hidden            sorted set: <entry>:<session>:<tenant>
+    :p:<place>         sorted set: who asked this question, by time.  :places: <place>:<tenant>
 
 m = [id, tenant, model, scope, key, kind, text, proof, wording, reach, tokens, prompt tokens, created, expires,
 embedder, scope digest]; an `expires` of null is never. Ids travel as text: Lua's numbers hold 53 bits only.
@@ -34,18 +43,16 @@ local function foreign()
     return secret ~= ARGV[1]
 end
 
--- Forget one entry. Returns whether it was still counted.
-local function drop(id)
+-- Take one entry out of every list. Returns whether it was still counted.
+local function unlist(id, found)
     local held = redis.call('ZREM', base .. ':created', id)
     redis.call('ZREM', base .. ':expires', id)
-    local found = redis.call('HGET', base .. ':e:' .. id, 'm')
     if found then
         local m = cjson.decode(found)
         local key = base .. ':k:' .. m[16] .. ':' .. m[5]
         if redis.call('GET', key) == id then redis.call('DEL', key) end
         if given(m[9]) then redis.call('ZREM', base .. ':w:' .. m[16] .. ':' .. m[9], id) end
         if given(m[15]) then redis.call('ZREM', base .. ':rows:' .. m[15], id) end
-        redis.call('DEL', base .. ':e:' .. id)
     else
         for _, embedder in ipairs(redis.call('SMEMBERS', base .. ':embedders')) do
             redis.call('ZREM', base .. ':rows:' .. embedder, id)
@@ -54,11 +61,32 @@ local function drop(id)
     return held == 1
 end
 
-local function tell(limit, added, removed)
-    if added == '' and #removed == 0 then return end
+-- Forget one entry. Returns whether it was still counted.
+local function drop(id)
+    local held = unlist(id, redis.call('HGET', base .. ':e:' .. id, 'm'))
+    redis.call('DEL', base .. ':e:' .. id)
+    return held
+end
+
+local function tell(limit, added, removed, ...)
+    if added == '' and #removed == 0 and select('#', ...) == 0 then return end
     local n = redis.call('HINCRBY', meta, 'n', 1)
     redis.call('XADD', base .. ':feed', 'MAXLEN', '~', limit, '*',
-        'n', n, 'o', ARGV[3], 'a', added, 'r', table.concat(removed, ' '))
+        'n', n, 'o', ARGV[3], 'a', added, 'r', table.concat(removed, ' '), ...)
+end
+
+-- This principal does not call this entry wrong any more.
+local function unsay(entry, principal)
+    local said = base .. ':bad:' .. entry
+    if redis.call('SREM', said, principal) == 1 and redis.call('SCARD', said) == 0 then
+        redis.call('ZREM', base .. ':review', entry)
+    end
+end
+
+local function lose(label)
+    redis.call('HDEL', base .. ':label', label)
+    redis.call('ZREM', base .. ':labels', label)
+    unsay(string.match(label, '^(%d+):(.*)$'))
 end
 """
 
@@ -81,6 +109,12 @@ local key = base .. ':k:' .. m[16] .. ':' .. m[5]
 local gone = {}
 -- First of all a command that a server without memory refuses: refused later, half of the change would have happened.
 local seq = redis.call('HINCRBY', meta, 'seq', 1)
+if ARGV[11] == 'release' then
+    redis.call('DEL', base .. ':q:' .. id)
+    redis.call('ZREM', base .. ':quarantine', id)
+elseif redis.call('EXISTS', base .. ':q:' .. id) == 1 then
+    return {id}
+end
 local old = redis.call('GET', key)
 if old and old ~= id and drop(old) then gone[#gone + 1] = old end
 drop(id)
@@ -145,9 +179,10 @@ _FORGET = """
 -- ARGV[5]: what must hold, as JSON; ARGV[6...]: ids. Returns those that are gone.
 if foreign() then return redis.error_reply('FOREIGN another secret') end
 local want = cjson.decode(ARGV[5])
-local gone = {}
+local gone, asked = {}, {}
 for i = 6, #ARGV do
     local id = ARGV[i]
+    asked[#asked + 1] = id
     local found = redis.call('HGET', base .. ':e:' .. id, 'm')
     local fits = not (found and want.missing)
     if fits and (want.tenant or want.model or want.scope) then
@@ -164,8 +199,132 @@ for i = 6, #ARGV do
     end
     if fits and drop(id) then gone[#gone + 1] = id end
 end
-tell(ARGV[4], '', gone)
+-- By name: a session elsewhere may hold a copy of what the store has not, or no longer.
+tell(ARGV[4], '', want.named and asked or gone)
 return gone
+"""
+
+_QUARANTINE = """
+-- ARGV: reason, whose, now, how long an id is barred (ms), most kept, ids. Returns those that were held.
+if foreign() then return redis.error_reply('FOREIGN another secret') end
+local gone, told = {}, {}
+for i = 10, #ARGV do
+    local id = ARGV[i]
+    local out, entry = base .. ':q:' .. id, base .. ':e:' .. id
+    local n = redis.call('HINCRBY', meta, 'notes', 1)
+    if redis.call('EXISTS', out) == 0 then
+        local found = redis.call('HGET', entry, 'm')
+        if unlist(id, found) and found then gone[#gone + 1] = id end
+        if found then redis.call('RENAME', entry, out) end  -- and when it ends goes with it
+        redis.call('HSET', out, 'r', ARGV[5], 't', ARGV[7], 'w', ARGV[6])
+        if not found then redis.call('PEXPIRE', out, ARGV[8]) end
+        redis.call('ZADD', base .. ':quarantine', n, id)
+        redis.call('ZREM', base .. ':review', id)
+    end
+    told[#told + 1] = id
+end
+for _, oldest in ipairs(redis.call('ZREVRANGE', base .. ':quarantine', ARGV[9], -1)) do
+    redis.call('DEL', base .. ':q:' .. oldest)
+    redis.call('ZREM', base .. ':quarantine', oldest)
+end
+tell(ARGV[4], '', told, 'q', table.concat(told, ' '))
+return gone
+"""
+
+_ERASE = """
+-- Forget what is out of service. ARGV[5]: what must hold, as JSON; ARGV[6...]: ids. Returns the entries that are gone.
+if foreign() then return redis.error_reply('FOREIGN another secret') end
+local want = cjson.decode(ARGV[5])
+local gone = {}
+for i = 6, #ARGV do
+    local id = ARGV[i]
+    local out = base .. ':q:' .. id
+    local found = redis.call('HMGET', out, 'm', 'w')
+    local m = found[1] and cjson.decode(found[1])
+    local fits = true
+    if m then
+        fits = (not want.tenant or want.tenant == m[2]) and (not want.model or want.model == m[3])
+            and (not want.scope or want.scope == m[4])
+            and (not want.expired_by or (given(m[14]) and m[14] <= want.expired_by))
+    elseif found[2] then
+        fits = (not want.tenant or want.tenant == found[2])
+            and not (want.model or want.scope or (want.expired_by and want.expired_by < 1e300))
+    end  -- else it has expired already, and only the list knows of it
+    if fits then
+        redis.call('DEL', out)
+        redis.call('ZREM', base .. ':quarantine', id)
+        if m then gone[#gone + 1] = id end
+    end
+end
+return gone
+"""
+
+_RELEASE = """
+-- ARGV[5]: an id. Drops the complaints about it, and a bar without an entry. Returns the entry, if it has one: m, b, v.
+if foreign() then return redis.error_reply('FOREIGN another secret') end
+local out = base .. ':q:' .. ARGV[5]
+if redis.call('EXISTS', out) == 0 then return {} end
+for _, principal in ipairs(redis.call('SMEMBERS', base .. ':bad:' .. ARGV[5])) do lose(ARGV[5] .. ':' .. principal) end
+local found = redis.call('HMGET', out, 'm', 'b', 'v')
+if found[1] then return {found[1], found[2], found[3] or ''} end
+redis.call('DEL', out)
+redis.call('ZREM', base .. ':quarantine', ARGV[5])
+return {}
+"""
+
+_LABEL = """
+-- ARGV: entry, principal, complaint ('1' or ''), when, label and comment as JSON, session or '', tenant, most labels,
+-- most hidden. Returns how many principals call the entry wrong.
+if foreign() then return redis.error_reply('FOREIGN another secret') end
+local entry, principal, session = ARGV[5], ARGV[6], ARGV[10]
+local n = redis.call('HINCRBY', meta, 'notes', 1)
+local label = entry .. ':' .. (principal ~= '' and principal or '#' .. n)
+redis.call('HSET', base .. ':label', label, ARGV[9])
+redis.call('ZADD', base .. ':labels', n, label)
+if ARGV[7] == '1' then
+    redis.call('SADD', base .. ':bad:' .. entry, principal)
+    if redis.call('EXISTS', base .. ':q:' .. entry) == 0 then
+        redis.call('ZADD', base .. ':review', 'GT', ARGV[8], entry)
+    end
+else
+    unsay(entry, principal)
+end
+for _, oldest in ipairs(redis.call('ZREVRANGE', base .. ':labels', ARGV[12], -1)) do lose(oldest) end
+if session ~= '' then
+    redis.call('ZADD', base .. ':hidden', n, entry .. ':' .. session .. ':' .. ARGV[11])
+    redis.call('ZREMRANGEBYRANK', base .. ':hidden', 0, -1 - ARGV[13])
+    tell(ARGV[4], '', {}, 'h', entry .. ':' .. session)
+end
+return {redis.call('SCARD', base .. ':bad:' .. entry)}
+"""
+
+_LOSE = """
+-- Forget labels. ARGV[5]: what must hold, as JSON; ARGV[6...]: which.
+if foreign() then return redis.error_reply('FOREIGN another secret') end
+local want = cjson.decode(ARGV[5])
+for i = 6, #ARGV do
+    local found = redis.call('HGET', base .. ':label', ARGV[i])
+    local label = found and cjson.decode(found)[1]
+    if not label or ((not want.tenant or want.tenant == label[5]) and (not want.model or want.model == label[6])) then
+        lose(ARGV[i])
+    end
+end
+return {}
+"""
+
+_ASKED = """
+-- ARGV: place, principal, tenant, now, since, ttl (ms), most places. Returns how many asked since then.
+if foreign() then return redis.error_reply('FOREIGN another secret') end
+local place = base .. ':p:' .. ARGV[5]
+redis.call('ZADD', place, ARGV[8], ARGV[6])
+redis.call('ZREMRANGEBYSCORE', place, '-inf', ARGV[9])
+redis.call('PEXPIRE', place, ARGV[10])
+redis.call('ZADD', base .. ':places', redis.call('HINCRBY', meta, 'notes', 1), ARGV[5] .. ':' .. ARGV[7])
+for _, oldest in ipairs(redis.call('ZREVRANGE', base .. ':places', ARGV[11], -1)) do
+    redis.call('DEL', base .. ':p:' .. string.match(oldest, '^[^:]+'))
+    redis.call('ZREM', base .. ':places', oldest)
+end
+return {redis.call('ZCARD', place)}
 """
 
 
@@ -188,4 +347,10 @@ ADMIT: Final = _script(_ADMIT)
 PUT: Final = _script(_PUT)
 FIND: Final = _script(_FIND)
 FORGET: Final = _script(_FORGET)
-SCRIPTS: Final = (ADMIT, PUT, FIND, FORGET)
+QUARANTINE: Final = _script(_QUARANTINE)
+ERASE: Final = _script(_ERASE)
+RELEASE: Final = _script(_RELEASE)
+LABEL: Final = _script(_LABEL)
+LOSE: Final = _script(_LOSE)
+ASKED: Final = _script(_ASKED)
+SCRIPTS: Final = (ADMIT, PUT, FIND, FORGET, QUARANTINE, ERASE, RELEASE, LABEL, LOSE, ASKED)

@@ -18,10 +18,13 @@ from typing import Any, Self, TypeVar
 
 from cache.entry import Entry
 from cache.errors import StateError, StoreUnavailable
+from cache.evidence import Label
 from cache.protocols import Change, Clock, Row, Selection
 from cache.question import Scope
+from cache.review import Complaint, Quarantined
 from cache.store.directory import DirectoryLock, make_private, move_aside
-from cache.store.record import KEY_VERSION
+from cache.store.ledger import Ledger
+from cache.store.record import KEY_VERSION, named
 from cache.store.tables import CHUNK, Tables, admit
 
 log = logging.getLogger(__name__)
@@ -132,7 +135,12 @@ class SqliteStore:
         gone: list[int] = []
         for start in range(0, len(places), CHUNK):  # in small transactions, so that lookups pass between them
             gone += await self._write(partial(_delete, places[start : start + CHUNK]))
-        untidy = bool(gone)
+        gone += await self._write(lambda tables: tables.noted(lambda ledger: ledger.forget(selection)))
+        if selection.expired_by_s is None:
+            ended = list({*gone, *named(selection)})
+            for start in range(0, len(ended), CHUNK):
+                await self._write(partial(_erase, ended[start : start + CHUNK]))
+        untidy = bool(gone) or selection.expired_by_s is None
         while untidy:
             untidy = await self._write(Tables.tidy)
         return tuple(gone)
@@ -170,6 +178,36 @@ class SqliteStore:
 
     async def count(self) -> int:
         return await self._read(Tables.count)
+
+    async def add_label(self, label: Label, session: str = "", comment: str = "") -> int:
+        return await self._write(lambda tables: tables.noted(lambda ledger: ledger.add(label, session, comment)))
+
+    async def labels(self, since_s: float) -> list[Label]:
+        return await self._write(lambda tables: tables.ledger.labels(since_s))
+
+    async def hidden(self) -> list[tuple[str, int]]:
+        return await self._write(lambda tables: tables.ledger.hidden())
+
+    async def complaints(self, limit: int) -> list[Complaint]:
+        return await self._write(lambda tables: tables.ledger.complaints(limit))
+
+    async def quarantine(self, entry_ids: Sequence[int], reason: str, tenant: str) -> tuple[int, ...]:
+        now = self._clock()
+        return await self._write(lambda tables: tables.quarantine(entry_ids, reason, tenant, now))
+
+    async def quarantined(self, limit: int) -> list[Quarantined]:
+        now = self._clock()
+        return await self._write(lambda tables: tables.ledger.quarantined(limit, now))
+
+    async def release(self, entry_id: int) -> tuple[Entry, tuple[int, ...]] | None:
+        now = self._clock()
+        return await self._write(lambda tables: tables.release(entry_id, now))
+
+    async def asked_by(self, place: str, principal: str, tenant: str) -> int:
+        now = self._clock()
+        return await self._write(
+            lambda tables: tables.noted(lambda ledger: ledger.asked_by(place, principal, tenant, now))
+        )
 
     # -- from the event loop to the thread -------------------------------------------------------------------------
 
@@ -234,11 +272,13 @@ class SqliteStore:
                 raise StateError(f"{self._path} cannot be opened: {error}") from error
             reason = f"damaged ({error})"
         if reason is None:
+            tables.noted(Ledger.create)
             return tables
         move_aside(self._path, self._clock(), reason)
         make_private(self._path)
         tables = Tables(self._path, self._capacity)
         admit(tables, self._key_version, self._fingerprints)
+        tables.noted(Ledger.create)
         return tables
 
     def _serve(self, tables: Tables) -> None:
@@ -300,6 +340,10 @@ class SqliteStore:
 
 def _delete(places: Sequence[int], tables: Tables) -> tuple[int, ...]:
     return tables.delete(places)
+
+
+def _erase(entry_ids: Sequence[int], tables: Tables) -> None:
+    tables.noted(lambda ledger: ledger.erase(entry_ids))
 
 
 _Outcome = tuple[asyncio.Future[Any], Any, BaseException | None]

@@ -5,17 +5,20 @@ are set on searchable entries only, so the partial index over them is the list o
 Deleted content is overwritten (secure_delete), because people have the right to be forgotten in the file as well.
 """
 
+import contextlib
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from cache.entry import Entry
 from cache.errors import StateError
 from cache.protocols import Row, Selection
 from cache.question import Scope
+from cache.store.ledger import Ledger
 from cache.store.record import COLUMNS, SCHEMA, from_columns, to_columns, unpack
 
+T = TypeVar("T")
 CHUNK: Final = 500  # ids or rows a statement; SQLite's oldest limit is 999 parameters
 
 _LAYOUT: Final = """
@@ -74,6 +77,7 @@ class Tables:
                 self._db.execute(f"PRAGMA {setting}").fetchall()
             self.fresh = self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
             self._held = 0 if self.fresh else self._db.execute("SELECT count(*) FROM entry").fetchone()[0]
+            self.ledger = Ledger(self._db)
         except BaseException:
             self._db.close()
             raise
@@ -103,19 +107,28 @@ class Tables:
         finally:
             self._db.close()
 
-    def put(self, entries: Sequence[Entry]) -> list[tuple[int, ...]]:
-        """Keep all of them or, when this raises, none. Returns for each the ids that it ended."""
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """What is done inside happens whole or, when this raises, not at all."""
         held = self._held
         self._db.execute("BEGIN IMMEDIATE")
         try:
-            gone = [self._put(entry) for entry in entries]
+            yield
             self._db.execute("COMMIT")
         except BaseException:
-            self._undo(held)
+            self._held = held
+            if self._db.in_transaction:  # SQLite has already rolled back after some errors, such as a full disk
+                self._db.execute("ROLLBACK")
             raise
-        return gone
+
+    def put(self, entries: Sequence[Entry]) -> list[tuple[int, ...]]:
+        """Keep all of them or, when this raises, none. Returns for each the ids that it ended."""
+        with self.transaction():
+            return [self._put(entry) for entry in entries]
 
     def _put(self, entry: Entry) -> tuple[int, ...]:
+        if self.ledger.out_of_service(entry.id):
+            return (entry.id,)
         values = to_columns(entry)
         scope = entry.scope
         ended = self._db.execute(_SAME, (scope.tenant, scope.model, scope.key, entry.key, entry.id)).fetchall()
@@ -167,22 +180,37 @@ class Tables:
 
     def delete(self, places: Sequence[int]) -> tuple[int, ...]:
         """Delete the entries at these positions, as far as they still exist. Returns their ids."""
-        held = self._held
-        self._db.execute("BEGIN IMMEDIATE")
-        try:
+        with self.transaction():
             marks = ", ".join("?" * len(places))
             found = self._db.execute(f"SELECT seq, id FROM entry WHERE seq IN ({marks})", places).fetchall()
             self._delete(found)
-            self._db.execute("COMMIT")
-        except BaseException:
-            self._undo(held)
-            raise
         return tuple(entry_id for _, entry_id in found)
 
-    def _undo(self, held: int) -> None:
-        self._held = held
-        if self._db.in_transaction:  # SQLite has already rolled back after some errors, such as a full disk
-            self._db.execute("ROLLBACK")
+    def quarantine(self, entry_ids: Sequence[int], reason: str, tenant: str, now_s: float) -> tuple[int, ...]:
+        """Out of service, all of them or, when this raises, none. Returns those that were held."""
+        taken = []
+        with self.transaction():
+            for entry_id in dict.fromkeys(entry_ids):
+                if self.ledger.out_of_service(entry_id):
+                    continue
+                if self.ledger.take(entry_id, reason, now_s):
+                    taken.append(entry_id)
+                    self._delete(self._db.execute("SELECT seq, id FROM entry WHERE id = ?", (entry_id,)).fetchall())
+                else:
+                    self.ledger.bar(entry_id, reason, tenant, now_s)
+            self.ledger.settle()
+        return tuple(taken)
+
+    def release(self, entry_id: int, now_s: float) -> tuple[Entry, tuple[int, ...]] | None:
+        """Back in service."""
+        with self.transaction():
+            entry = self.ledger.give_back(entry_id, now_s)
+            return None if entry is None else (entry, self._put(entry))
+
+    def noted(self, work: Callable[[Ledger], T]) -> T:
+        """Something in the ledger, in one transaction."""
+        with self.transaction():
+            return work(self.ledger)
 
     def tidy(self, pages: int = 2000) -> bool:
         """Give some free pages back to the disk, and empty the log so that nothing deleted is left in it. Returns

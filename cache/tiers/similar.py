@@ -5,6 +5,7 @@ whatever it finds is read from the store again before it is served.
 """
 
 import asyncio
+import contextlib
 import functools
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -13,9 +14,10 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from cache.entry import Entry, Vector
-from cache.errors import StoreUnavailable
+from cache.errors import EmbedderUnavailable, StoreUnavailable, TextTooLong
 from cache.protocols import Embedder, EntryStore, Row, VectorIndex
-from cache.question import Question, Scope
+from cache.question import Question, Reach, Scope
+from cache.traits import language
 
 Result = TypeVar("Result")
 Caller = Callable[[Callable[[], Any]], Any]
@@ -37,7 +39,7 @@ class SimilarTier:
         self, store: EntryStore, embedder: Embedder, *,
         open_index: Callable[[], Awaitable[VectorIndex]], empty_index: Callable[[], VectorIndex],
         save_index: Callable[[VectorIndex, int, Caller], None] | None = None,
-        threshold: float | None = None, k: int = 5, deadline_s: float = 0.1,
+        threshold: float | None = None, k: int = 8, deadline_s: float = 0.1,
     ) -> None:  # fmt: skip
         self._store = store
         self._embedder = embedder
@@ -71,8 +73,13 @@ class SimilarTier:
         return self._embedder
 
     @property
+    def asked_threshold(self) -> float | None:
+        """The operator's own lowest cosine, in [0, 1]; None = he has none."""
+        return self._asked_threshold
+
+    @property
     def threshold(self) -> float:
-        """The cosine below which nothing is read, in [0, 1]; higher is stricter."""
+        """The cosine below which nothing is served that no reader has read, in [0, 1]; higher is stricter."""
         return max(self._asked_threshold or 0.0, self._embedder.threshold)
 
     async def reload(self) -> bool:
@@ -107,6 +114,18 @@ class SimilarTier:
             return await self._embedder.embed(text)
         return await self._embedder.embed(text, deadline_s=deadline_s)
 
+    def compares(self, entry: Entry) -> bool:
+        """Whether a vector would be of use to this entry."""
+        if entry.text is None or entry.reach < Reach.SIMILAR:
+            return False
+        return language(entry.text) in self._embedder.languages
+
+    async def vector_of(self, entry: Entry) -> Vector | None:
+        """None: not in time, or there is none; the entry is found by its bytes and its words all the same."""
+        with contextlib.suppress(TextTooLong, EmbedderUnavailable):
+            return await self._embedder.embed(entry.text or "")
+        return None
+
     async def holds(self, scope: Scope) -> bool:
         """Whether a search in this scope can find anything; when not, the question needs no vector."""
         return await self._on_thread(self._held.holds, scope)
@@ -123,6 +142,10 @@ class SimilarTier:
         except TimeoutError as late:
             raise StoreUnavailable(f"no neighbours within {self._deadline_s * 1000:g} ms") from late
         return [(entry, cosine[entry.id]) for entry in entries]
+
+    async def vectors(self, entry_ids: Sequence[int]) -> dict[int, Vector]:
+        """The vectors of those that are in the index, float32, unit length."""
+        return await self._on_thread(self._held.vectors, entry_ids)
 
     async def add(self, rows: Sequence[Row]) -> None:
         """Make rows findable; replaces what stands under their ids."""

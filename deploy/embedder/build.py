@@ -9,7 +9,6 @@ import json
 import sys
 from pathlib import Path
 
-import bert
 import e5
 import minilm
 import numpy as np
@@ -17,6 +16,8 @@ import onnx
 import onnxruntime
 from chinese_questions import QUESTIONS
 from tokenizers import Tokenizer
+
+from cache.reader.graph import Floats, embedding
 
 E5_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"  # of model.safetensors
@@ -49,13 +50,13 @@ E5_CARD = {
 def main(minilm_folder: str, e5_file: str, out: str) -> None:
     english = minilm.Source(Path(checked(Path(minilm_folder) / "model.safetensors", MINILM_SHA256)).parent)
     pieces = english.needed()
-    write(Path(out) / "minilm-en", bert.build(english.bert(pieces, WINDOW)), english.tokenizer(pieces), MINILM_CARD)
+    write(Path(out) / "minilm-en", embedding(english.bert(pieces, WINDOW)), english.tokenizer(pieces), MINILM_CARD)
 
     chinese = e5.Source(checked(Path(e5_file), E5_SHA256).read_bytes())
     kept = e5.needed(chinese)
     tokenizer = e5.tokenizer([chinese.pieces[number] for number in kept], chinese.scores[kept])
-    centre = CENTRE_SHARE * mean_vector(bert.build(chinese.bert(kept, WINDOW, None)), tokenizer)
-    write(Path(out) / "e5-small-zh", bert.build(chinese.bert(kept, WINDOW, centre)), tokenizer, E5_CARD)
+    centre = CENTRE_SHARE * mean_vector(embedding(chinese.bert(kept, WINDOW, None)), tokenizer)
+    write(Path(out) / "e5-small-zh", embedding(chinese.bert(kept, WINDOW, centre)), tokenizer, E5_CARD)
 
 
 def checked(path: Path, sha256: str) -> Path:
@@ -64,7 +65,7 @@ def checked(path: Path, sha256: str) -> Path:
     return path
 
 
-def mean_vector(model: onnx.ModelProto, tokenizer: Tokenizer) -> bert.Floats:
+def mean_vector(model: onnx.ModelProto, tokenizer: Tokenizer) -> Floats:
     """Rounded, so that the last bits of another processor's sums make no other file."""
     session = onnxruntime.InferenceSession(model.SerializeToString())
     rows = []

@@ -6,10 +6,11 @@ from itertools import pairwise
 
 import numpy as np
 import wordfreq
-from bert import BLOCK, Bert, Floats, FourBits
 from numpy.typing import NDArray
 from signs import kind
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
+
+from cache.reader.graph import BLOCK, Bert, Floats, FourBits
 
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>"]  # ids 0 to 3, here as there
 

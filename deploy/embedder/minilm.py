@@ -4,10 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from bert import Bert, Floats
 from safetensors.numpy import load_file
 from signs import kind
 from tokenizers import Tokenizer
+
+from cache.reader.graph import Bert, Floats
 
 PARTS = {
     "q": "attention.self.query",

@@ -61,14 +61,16 @@ def canonical_url(raw: str) -> str:
 
 
 class Worker:
-    """One vLLM server. Anybody may read; only `WorkerPool` writes (and `proxy.upstream`, to `last_seen_s`).
+    """One vLLM server. Anybody may read; only `WorkerPool` writes (but `last_seen_s`: `proxy.upstream`, and `guest`:
+    `proxy.shadow`).
 
     identity: what session hashing sees; the url unless the operator names the worker (then it may change address).
     seed: xxh3-64 of the identity.
     models: ids that it serves; empty = not known (not probed yet, or its /v1/models may not be read by us).
     in_flight: requests booked in this generation.  in_flight_before: booked in earlier ones, not given back yet.
     placed: placements, exponentially decayed, in units that only compare inside one pool.
-    suspect: `Health` is to probe it now.  last_seen_s: when it last sent us bytes of an answer, on the pool's clock
+    suspect: `Health` is to probe it now.  guest: called when a request is booked; whoever uses idle time then leaves.
+    last_seen_s: when it last sent us bytes of an answer, on the pool's clock
     (time.monotonic); -inf = never."""
 
     __slots__ = (
@@ -76,6 +78,7 @@ class Worker:
         "down_because",
         "failures",
         "generation",
+        "guest",
         "identity",
         "in_flight",
         "in_flight_before",
@@ -106,6 +109,7 @@ class Worker:
         self.placed = 0.0
         self.failures = 0
         self.suspect = False
+        self.guest: Callable[[], None] | None = None
         self.last_seen_s = -math.inf
 
     @property
@@ -141,6 +145,8 @@ class Booking:
         if self._generation >= 0:
             raise RuntimeError("a booking is entered once")
         worker = self.worker
+        if worker.guest is not None:
+            worker.guest()
         self._generation = worker.generation
         worker.in_flight += 1
         worker.placed += self._pool.placement_weight()

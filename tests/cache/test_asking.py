@@ -351,28 +351,28 @@ def test_a_raw_prompt_is_compared_by_bytes() -> None:
 @pytest.mark.parametrize(
     ("body", "trait"),
     [
-        (said("Where is my order?"), Trait.PERSONAL),
+        (said("Where is my order?"), Trait.ACCOUNT),
         (said("My order number is 4821377.", {"role": "assistant", "content": "Thanks."}, "How do I pay?"),
         Trait.PERSONAL),
         (said(user([text("My order number is 4821377."), text("How do I pay?")])), Trait.PERSONAL),
-        (said(user([text("Where is my order?"), IMAGE])), Trait.PERSONAL),
-        (said("Where is my order?", tools=TOOL), Trait.PERSONAL),
-        (said("Where is my order?", {"role": "tool", "tool_call_id": "a", "content": "shipped"}), Trait.PERSONAL),
+        (said(user([text("Where is my order?"), IMAGE])), Trait.ACCOUNT),
+        (said("Where is my order?", tools=TOOL), Trait.ACCOUNT),
+        (said("Where is my order?", {"role": "tool", "tool_call_id": "a", "content": "shipped"}), Trait.ACCOUNT),
         (said(user(["Where is my order 70415?"])), Trait.PERSONAL),
-        (said(user(["Where is my order?", IMAGE])), Trait.PERSONAL),
-        (said(user([{"type": "input_text", "text": "Where is my order?"}])), Trait.PERSONAL),
-        (said(user([{"text": "Where is my order?"}])), Trait.PERSONAL),
-        (said(user([{"type": "tomorrow", "inside": [{"deeper": "Where is my order?"}]}])), Trait.PERSONAL),
-        (said(user({"type": "text", "text": "Where is my order?"})), Trait.PERSONAL),
-        (said({"role": "customer", "content": "Where is my order?"}), Trait.PERSONAL),
-        (said({"role": "User", "content": "Where is my order?"}, "And the other?"), Trait.PERSONAL),
-        (said({"content": "Where is my order?"}), Trait.PERSONAL),
+        (said(user(["Where is my order?", IMAGE])), Trait.ACCOUNT),
+        (said(user([{"type": "input_text", "text": "Where is my order?"}])), Trait.ACCOUNT),
+        (said(user([{"text": "Where is my order?"}])), Trait.ACCOUNT),
+        (said(user([{"type": "tomorrow", "inside": [{"deeper": "Where is my order?"}]}])), Trait.ACCOUNT),
+        (said(user({"type": "text", "text": "Where is my order?"})), Trait.ACCOUNT),
+        (said({"role": "customer", "content": "Where is my order?"}), Trait.ACCOUNT),
+        (said({"role": "User", "content": "Where is my order?"}, "And the other?"), Trait.ACCOUNT),
+        (said({"content": "Where is my order?"}), Trait.ACCOUNT),
         (said({"role": "user", "name": "ann@example.org", "content": "How do I pay?"}), Trait.PERSONAL),
-        (said("Where is my order?", {"role": "assistant", "content": "Which?"}, "The blue shoes"), Trait.PERSONAL),
-        (said("我的快递到哪了？", {"role": "assistant", "content": "哪一个？"}, "蓝色的鞋"), Trait.PERSONAL),
-        (said("Where is my order?", user([IMAGE])), Trait.PERSONAL),
+        (said("Where is my order?", {"role": "assistant", "content": "Which?"}, "The blue shoes"), Trait.ACCOUNT),
+        (said("我的快递到哪了？", {"role": "assistant", "content": "哪一个？"}, "蓝色的鞋"), Trait.ACCOUNT),
+        (said("Where is my order?", user([IMAGE])), Trait.ACCOUNT),
         (said("Hi", {"role": "tool", "tool_call_id": "a", "content": "Ann, ann@example.org"}, "And?"), Trait.PERSONAL),
-        ({"messages": ["Where is my order?"]}, Trait.PERSONAL), ({"messages": "Where is my order?"}, Trait.PERSONAL),
+        ({"messages": ["Where is my order?"]}, Trait.ACCOUNT), ({"messages": "Where is my order?"}, Trait.ACCOUNT),
         (said("How do I pay?", documents=[{"text": "My name is Ann."}]), Trait.PERSONAL),
         (said("What is the weather today?"), Trait.TIME_BOUND),
         (said(user([text("What is the weather today?"), IMAGE])), Trait.TIME_BOUND),
@@ -384,7 +384,7 @@ def test_the_callers_words_set_traits_even_where_only_bytes_are_compared(body: J
 
 
 @pytest.mark.parametrize(
-    ("prompt", "trait"), [("Where is my order?", Trait.PERSONAL), ("The weather today is", Trait.TIME_BOUND)]
+    ("prompt", "trait"), [("Where is my order?", Trait.ACCOUNT), ("The weather today is", Trait.TIME_BOUND)]
 )
 def test_a_raw_prompt_has_traits_too(prompt: str, trait: Trait) -> None:
     assert trait in ask(Kind.COMPLETION, {"prompt": prompt}, Caller("shop"), Controls(), SECRET).traits
@@ -400,7 +400,7 @@ def test_a_raw_prompt_has_traits_too(prompt: str, trait: Trait) -> None:
 )  # fmt: skip
 def test_a_raw_prompt_in_another_form_is_no_way_around(fields: Json) -> None:
     """What cannot be read, such as token ids, is kept to its session."""
-    assert Trait.PERSONAL in ask(Kind.COMPLETION, fields, Caller("shop"), Controls(), SECRET).traits
+    assert {Trait.PERSONAL, Trait.ACCOUNT} & ask(Kind.COMPLETION, fields, Caller("shop"), Controls(), SECRET).traits
 
 
 def test_the_operators_and_the_assistants_words_make_nothing_personal() -> None:
@@ -419,7 +419,7 @@ def test_the_operators_and_the_assistants_words_make_nothing_personal() -> None:
 def test_marking_a_question_hides_nothing_that_the_caller_said_around_it(message: str, mark: str) -> None:
     found = chat(said(message), question=mark)
     assert found.text == mark
-    assert Trait.PERSONAL in found.traits
+    assert {Trait.PERSONAL, Trait.ACCOUNT} & found.traits
 
 
 HEAVY = [

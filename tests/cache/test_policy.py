@@ -61,6 +61,9 @@ def entry(
         ((Trait.PERSONAL,), "s", Reach.SESSION, 3600.0, "never leaves its session"),
         ((Trait.PERSONAL,), None, Reach.NOWHERE, 3600.0, "personal, and no session id"),
         ((Trait.TIME_BOUND,), "s", Reach.RECENT, 60.0, "bound to a moment: kept 60 s"),
+        ((Trait.ACCOUNT,), "s", Reach.SESSION, 3600.0, "about the asker's own account: never leaves its session"),
+        ((Trait.ACCOUNT,), None, Reach.NOWHERE, 3600.0, "about the asker's own account, and no session id"),
+        ((Trait.PERSONAL, Trait.ACCOUNT), "s", Reach.SESSION, 3600.0, "personal: never leaves its session"),
         ((Trait.PERSONAL, Trait.TIME_BOUND), "s", Reach.SESSION, 60.0, "never leaves its session"),
         ((Trait.PERSONAL, Trait.CREATIVE), "s", Reach.NOWHERE, 3600.0, "something new"),
         ((Trait.TIME_BOUND, Trait.TOOLS), "s", Reach.RECENT, 60.0, "bound to a moment"),
@@ -114,6 +117,25 @@ def test_the_operator_may_narrow_it(reach: Reach) -> None:
     assert judge(question(Trait.TOOLS), Controls(), replace(RULES, reach=reach)).write is min(reach, Reach.RECENT)
 
 
+@pytest.mark.parametrize(
+    ("traits", "reach", "says"),
+    [
+        ((Trait.ACCOUNT,), Reach.SIMILAR, "shared inside its scope"),
+        ((Trait.ACCOUNT, Trait.TIME_BOUND), Reach.RECENT, "bound to a moment"),
+        ((Trait.ACCOUNT, Trait.CREATIVE), Reach.NOWHERE, "something new"),
+        ((Trait.ACCOUNT, Trait.PERSONAL), Reach.SESSION, "personal"),
+        ((Trait.PERSONAL,), Reach.SESSION, "personal"),
+        *(((Trait.ACCOUNT, each), Reach.SESSION, "own account") for each in sorted(EXACT_ONLY)),
+    ],
+)
+def test_an_assistant_that_sees_no_accounts_may_share_what_is_asked_about_them(
+    traits: tuple[Trait, ...], reach: Reach, says: str
+) -> None:
+    verdict = judge(question(*traits), Controls(), replace(RULES, account_questions="shared"))
+    assert (verdict.write, verdict.read) == (reach, reach)
+    assert says in verdict.reason
+
+
 def test_what_is_kept_to_its_session_goes_nowhere_without_one() -> None:
     verdict = judge(question(session=None), Controls(), replace(RULES, reach=Reach.SESSION))
     assert (verdict.write, verdict.reason) == (Reach.NOWHERE, "kept to its session, and no session id to keep it in")
@@ -131,15 +153,19 @@ CONTROLS = st.builds(
 )  # fmt: skip
 
 
-@given(TRAITS, CONTROLS, st.none() | st.just("s"), st.sampled_from([Reach.SESSION, Reach.RECENT, Reach.SIMILAR]))
+@given(
+    TRAITS, CONTROLS, st.none() | st.just("s"), st.sampled_from([Reach.SESSION, Reach.RECENT, Reach.SIMILAR]),
+    st.booleans(),
+)  # fmt: skip
 def test_no_verdict_goes_farther_than_anybody_allowed(
-    traits: set[Trait], controls: Controls, session: str | None, reach: Reach
+    traits: set[Trait], controls: Controls, session: str | None, reach: Reach, shared: bool
 ) -> None:
-    verdict = judge(question(*traits, session=session), controls, replace(RULES, reach=reach))
+    rules = replace(RULES, reach=reach, account_questions="shared" if shared else "session")
+    verdict = judge(question(*traits, session=session), controls, rules)
     assert verdict.read <= verdict.write <= reach
     assert verdict.ttl_s <= RULES.ttl_s
     assert verdict.reason
-    if Trait.PERSONAL in traits:
+    if Trait.PERSONAL in traits or (Trait.ACCOUNT in traits and (not shared or traits & EXACT_ONLY)):
         assert verdict.write <= Reach.SESSION
     if Trait.CREATIVE in traits or controls.no_store:
         assert verdict.write is Reach.NOWHERE
@@ -154,11 +180,12 @@ def test_no_verdict_goes_farther_than_anybody_allowed(
         assert not verdict.shareable
 
 
-@given(TRAITS, TRAITS, CONTROLS)
+@given(TRAITS, TRAITS, CONTROLS, st.booleans())
 def test_one_more_trait_never_carries_an_answer_farther(
-    traits: set[Trait], more: set[Trait], controls: Controls
+    traits: set[Trait], more: set[Trait], controls: Controls, shared: bool
 ) -> None:
-    before, after = (judge(question(*each), controls, RULES) for each in (traits, traits | more))
+    rules = replace(RULES, account_questions="shared" if shared else "session")
+    before, after = (judge(question(*each), controls, rules) for each in (traits, traits | more))
     assert after.write <= before.write
     assert after.ttl_s <= before.ttl_s
 

@@ -9,11 +9,15 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from readers import ScriptedReader
 
 from cache.asking import Caller, ask
+from cache.assessor import Assessor
+from cache.calibration import FEATURES, Calibration
 from cache.embedder.hashing import HashingEmbedder
 from cache.entry import Answer, Entry, Hit, Likeness, Miss, Vector
 from cache.errors import EmbedderUnavailable, StoreUnavailable, TextTooLong
+from cache.evidence import Evidence, Label, Source
 from cache.index.partitions import PartitionIndex
 from cache.policy import Controls, Rules, Verdict, judge
 from cache.protocols import Change, Row, Selection
@@ -79,6 +83,10 @@ class Store(MemoryStore):
     async def forget(self, selection: Selection) -> tuple[int, ...]:
         self._check()
         return await super().forget(selection)
+
+    async def quarantine(self, entry_ids: Sequence[int], reason: str, tenant: str) -> tuple[int, ...]:
+        self._check()
+        return await super().quarantine(entry_ids, reason, tenant)
 
     async def changes(self) -> AsyncIterator[Change]:
         if self.feed is None:
@@ -644,7 +652,7 @@ async def test_a_feed_that_broke_off_is_taken_up_again(monkeypatch: pytest.Monke
 
     async with house(feed=True) as here:
         await here.store.listened.wait()
-        monkeypatch.setattr("cache.tiered.asyncio.sleep", sleep)
+        monkeypatch.setattr("cache.chores.asyncio.sleep", sleep)
         entry = await elsewhere(here, RESET)
         here.store.listened.clear()
         await told(here, None)
@@ -734,7 +742,7 @@ TEXTS = [
 ]
 STEP = st.tuples(
     st.sampled_from(["answer", "answer", "look", "look", "look", "keep", "store", "forget", "wait", "sweep", "cold",
-    "away", "feed"]),
+    "away", "feed", "wrong", "wrong", "right", "hide"]),
     st.sampled_from(TEXTS), st.sampled_from([None, "ann", "bob"]), st.sampled_from(["shop", "bank"]), st.integers(0, 9),
 )  # fmt: skip
 
@@ -750,6 +758,8 @@ def test_whatever_happens_a_hit_is_of_the_scope_alive_and_never_forgotten(
 async def _whatever_happens(steps: list[tuple[str, str, str | None, str, int]]) -> None:
     async with house(capacity=5) as here:
         forgotten: set[int] = set()
+        barred: set[int] = set()
+        hidden: set[tuple[str, int]] = set()
         kept: dict[int, tuple[Question, Verdict]] = {}
         pending: list[Entry] = []
         everything: list[Entry] = []
@@ -772,6 +782,22 @@ async def _whatever_happens(steps: list[tuple[str, str, str | None, str, int]]) 
                 gone = [e.id for e in everything if _selected(selection, e)]
                 await here.cache.forget(selection)
                 forgotten |= set(gone)
+            elif what == "wrong" and everything:
+                here.store.away = False
+                wrong = everything[-1 - number % len(everything)].id
+                await here.cache.reviews.quarantine([wrong], "wrong", tenant)
+                barred.add(wrong)
+            elif what == "right" and barred:
+                here.store.away = False
+                right = sorted(barred)[number % len(barred)]
+                await here.cache.reviews.release(right)
+                barred.discard(right)
+            elif what == "hide" and everything and question.session is not None:
+                unwanted = everything[-1 - number % len(everything)].id
+                evidence = Evidence(1.0, (), 1.0, "")
+                label = Label(False, Source.FEEDBACK, here.clock(), 1.0, tenant, "m", unwanted, evidence, "ann")
+                await here.cache.reviews.add(label, question.session)
+                hidden.add((question.session, unwanted))
             elif what == "wait":
                 here.clock.now_s += [1, 59, 61, 499, 501, 999, 1001, 3601, 10, 100][number]
             elif what == "sweep":
@@ -788,7 +814,8 @@ async def _whatever_happens(steps: list[tuple[str, str, str | None, str, int]]) 
                     forgotten.add(gone_id)
             found = await here.cache.lookup(question, verdict)
             if isinstance(found, Hit):
-                _check(found, question, verdict, kept, forgotten, here.clock())
+                _check(found, question, verdict, kept, forgotten | barred, here.clock())
+                assert (question.session or "", found.entry.id) not in hidden
         here.store.away = False
         await here.cache.forget(Selection())
         for entry in pending:
@@ -939,3 +966,77 @@ async def test_an_older_answer_that_was_read_from_the_store_meanwhile_does_not_h
         assert fresh is not None and await here.cache.store(fresh)
         found = await here.look(RESET)
         assert isinstance(found, Hit) and found.entry.id == fresh.id
+
+
+# ── weighing ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class WaitingReader(ScriptedReader):
+    """Reads only when it is let."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reading = asyncio.Event()
+        self.may_read = asyncio.Event()
+
+    async def read(self, asked: str, stored: Sequence[str], *, deadline_s: float | None = None) -> list[float | None]:
+        self.reading.set()
+        await self.may_read.wait()
+        return [8.0] * len(stored)
+
+
+SURE = Calibration(
+    "sure", "hashing-64", "scripted", 0.3, (0.0, *(float(name == "reader") for name in FEATURES), 0.0), 0.9,
+    ((0.001, 0.9),),
+)  # fmt: skip
+
+
+def with_reader(here: House, reader: ScriptedReader) -> None:
+    here.cache._assessor = Assessor(here.clock, reader=reader, calibration=SURE, budget_of=lambda _: 0.005)
+
+
+async def test_what_the_reader_finds_the_same_is_served_with_its_evidence() -> None:
+    async with house() as here:
+        reader = WaitingReader()
+        reader.may_read.set()
+        with_reader(here, reader)
+        await here.answer(RESET)
+        hit = await here.look("Is there a way to reset my password?")
+        assert isinstance(hit, Hit) and tier_of(hit) == "similar meaning"
+        assert hit.evidence is not None and hit.evidence.calibration == "sure"
+
+
+@pytest.mark.parametrize("what", ["forgotten", "quarantined", "expired"])
+async def test_what_ends_while_the_reader_reads_is_not_served(what: str) -> None:
+    async with house() as here:
+        reader = WaitingReader()
+        with_reader(here, reader)
+        entry = await here.answer(RESET)
+        assert entry is not None
+        looking = asyncio.create_task(here.look("Is there a way to reset my password?"))
+        await reader.reading.wait()
+        if what == "forgotten":
+            await here.cache.forget(Selection(ids=(entry.id,)))
+        elif what == "quarantined":
+            await here.cache.reviews.quarantine([entry.id], "wrong", "shop")
+        else:
+            here.clock.now_s += 2000.0
+        reader.may_read.set()
+        assert isinstance(await looking, Miss)
+
+
+async def test_labels_are_learned_at_the_start_and_counted_once_after_a_reset() -> None:
+    async with house() as here:
+        begun: list[int] = []
+        with_reader(here, ScriptedReader())
+        seen = Evidence(0.9, tuple(float(name == "reader") for name in FEATURES), 0.9, "sure")
+        labels = [Label(True, Source.SHADOW, 1.0 + n, 1.0, "shop", "m", n, seen) for n in range(3)]
+        for label in labels:
+            await here.store.add_label(label)
+        here.cache.reviews._assessor = here.cache._assessor
+        for _ in range(3):
+            await here.cache._apply(Change(reset=True))
+            begun.append(here.cache._assessor._beliefs["shop", "m"].count)
+        assert begun == [3, 3, 3]
+        await here.cache._apply(Change(removed=(4711,)))
+        assert here.cache._assessor._beliefs["shop", "m"].count == 3, "other news teach nothing"

@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 from cache.question import Trait
 from cache.traits import traits_of
 
+OWN = {Trait.PERSONAL, Trait.ACCOUNT}
+
 PERSONAL = [
     # one person's data
     "Send it to ann.smith+x@mail.example.org",
@@ -230,12 +232,64 @@ NOT_NEW = [
 
 @pytest.mark.parametrize("text", PERSONAL)
 def test_one_persons_affair_is_personal(text: str) -> None:
-    assert Trait.PERSONAL in traits_of(text)
+    assert OWN & traits_of(text)
 
 
 @pytest.mark.parametrize("text", GENERAL)
 def test_a_question_that_anybody_could_ask_is_not(text: str) -> None:
-    assert Trait.PERSONAL not in traits_of(text)
+    assert not OWN & traits_of(text)
+
+
+DATA = [
+    "Where is my order 70415?",
+    "Where is my parcel? I am ann@example.org",
+    "Why was my card 4111 1111 1111 1111 declined?",
+    "Where is my refund? Call me on +44 20 7946 0958",
+    "My name is Ann. Where is my order?",
+    "I'm Ann. Where is my order?",
+    "Ann here, where is my order?",
+    "Where is my order? Thanks, Ann",
+    "This is Jane Roe from Cork. Where is my parcel?",
+    "Has the parcel for Jane Roe arrived?",
+    "Why was my transfer to Jane Roe declined?",
+    "Is my appointment with Dr Braun confirmed?",
+    "I am 40 years old, why was my loan declined?",
+    "I earn 31k. Why was my loan declined?",
+    "I have asthma, is my claim approved?",
+    "订单70415什么时候发货，我的快递到哪了",
+    "我叫小芳，我的快递到哪了",
+    "我的快递到哪了，收件人：张伟",
+    "我是李娜，我的余额是多少",
+    "我月薪9000，我的贷款通过了吗",
+]
+
+AFFAIRS = [
+    "Where is my order?",
+    "Why was my card declined?",
+    "When will I get my refund?",
+    "What is my balance?",
+    "I was charged twice",
+    "Has it shipped yet?",
+    "Please cancel my booking and refund me",
+    "I mean my order of last week. Where is it?",
+    "我的快递到哪了",
+    "我被录取了吗",
+    "帮我取消订单",
+]
+
+
+@pytest.mark.parametrize("text", DATA)
+def test_who_tells_data_with_his_affair_is_personal(text: str) -> None:
+    assert Trait.PERSONAL in traits_of(text)
+
+
+@pytest.mark.parametrize("text", AFFAIRS)
+def test_an_affair_without_data_is_about_the_account_only(text: str) -> None:
+    assert OWN & traits_of(text) == {Trait.ACCOUNT}
+    assert Trait.PERSONAL in traits_of(text, ["I am ann@example.org"])
+    assert Trait.PERSONAL in traits_of(text, ["I have asthma", "Where is my parcel?"])
+    assert Trait.PERSONAL in traits_of(text, (), ["My name is Ann."])
+    assert Trait.LONG_TEXT in traits_of(text, ["I am ann@example.org", "word " * 100_000])
 
 
 @pytest.mark.parametrize("text", OF_THE_MOMENT)
@@ -279,12 +333,12 @@ EARLIER_AFFAIRS = [
 
 @pytest.mark.parametrize(("earlier", "text"), EARLIER_AFFAIRS)
 def test_an_affair_in_an_earlier_turn_makes_the_whole_question_personal(earlier: list[str], text: str) -> None:
-    assert Trait.PERSONAL in traits_of(text, earlier)
+    assert OWN & traits_of(text, earlier)
 
 
 def test_a_how_to_in_an_earlier_turn_does_not() -> None:
     earlier = ["How do I return my order?", "I want to cancel my subscription", "怎么退货"]
-    assert Trait.PERSONAL not in traits_of("And what does it cost?", earlier)
+    assert not OWN & traits_of("And what does it cost?", earlier)
 
 
 @pytest.mark.parametrize(
@@ -292,7 +346,7 @@ def test_a_how_to_in_an_earlier_turn_does_not() -> None:
     ["I mean my order of last week.", "My name is Ann.", "我叫小芳。", "Card 4111 1111 1111 1111", "Where is my bag?"],
 )
 def test_first_person_words_around_a_question_are_somebodys(around: str) -> None:
-    assert Trait.PERSONAL in traits_of("Where is it?", (), [around])
+    assert OWN & traits_of("Where is it?", (), [around])
 
 
 def test_a_companys_contacts_around_a_question_are_everybodys() -> None:
@@ -326,7 +380,7 @@ def test_a_wrong_check_digit_is_no_card() -> None:
 @given(st.text(max_size=120))
 def test_only_traits_of_a_text_are_given(text: str) -> None:
     assert traits_of(text) <= {
-        Trait.PERSONAL, Trait.TIME_BOUND, Trait.CREATIVE, Trait.NO_TEXT,
+        Trait.PERSONAL, Trait.ACCOUNT, Trait.TIME_BOUND, Trait.CREATIVE, Trait.NO_TEXT,
     }  # fmt: skip
 
 

@@ -27,7 +27,7 @@ def weather(city: str) -> str:
 @contextlib.asynccontextmanager
 async def house() -> AsyncIterator[tuple[Proxy, SimulatedWorker]]:
     async with asyncio.timeout(30), SimulatedWorker() as worker:
-        settings = Settings(port=0, workers=(worker.url,), store="memory", embedder="hashing")
+        settings = Settings(port=0, workers=(worker.url,), store="memory", embedder="hashing", shadow_share=0.0)
         async with open_proxy(settings) as proxy:
             assert await proxy.health.wait_ready(10)
             yield proxy, worker

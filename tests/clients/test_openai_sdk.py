@@ -56,7 +56,7 @@ async def house(workers: int = 2, *, api_key: str = "sk-none", **settings: Any) 
         simulated = [await stack.enter_async_context(SimulatedWorker()) for _ in range(workers)]
         urls = tuple(worker.url for worker in simulated)
         proxy = await stack.enter_async_context(
-            open_proxy(Settings(port=0, workers=urls, store="memory", embedder="hashing", **settings))
+            open_proxy(Settings(port=0, workers=urls, store="memory", embedder="hashing", shadow_share=0.0, **settings))
         )
         assert await proxy.health.wait_ready(10, workers=workers)
         client = await stack.enter_async_context(

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import re
 
 import pytest
 from aiohttp import web
@@ -109,11 +110,24 @@ async def test_one_other_digit_is_another_question_even_when_the_vectors_are_equ
         assert h.calls == 2
 
 
-async def test_a_threshold_that_would_let_everything_through_is_refused_at_the_start() -> None:
+async def test_a_threshold_that_is_no_cosine_is_refused_at_the_start() -> None:
     """A4 (langchain-redis#22)."""
-    for loose in (0.0, 0.1, 0.69, 1.1, -1.0):
+    for loose in (1.1, -1.0, -0.01):
         with pytest.raises(SettingsError, match="similarity_threshold"):
             load({"similarity_threshold": loose})
+
+
+@pytest.mark.parametrize("loose", [0.0, 0.1, 0.69])
+async def test_a_threshold_that_would_let_everything_through_lets_nothing_through(
+    house: OpenHouse, loose: float
+) -> None:
+    """A4 (langchain-redis#22): it can only ask for more than the embedder's own."""
+    questions = ("How do I reset my password?", "Why did the chicken cross the road?", "Where is the nearest shop?")
+    async with house(similarity_threshold=loose) as h:
+        for question in questions:
+            told = await h.ask(question)
+            assert not told.hit, told.cache_status
+        assert h.calls == len(questions)
 
 
 async def test_a_request_can_only_tighten_the_threshold(house: OpenHouse) -> None:
@@ -147,7 +161,8 @@ async def test_one_threshold_means_one_thing_on_every_path(house: OpenHouse) -> 
         for stream in (False, True):
             told = await h.ask(near, stream=stream, cache={"threshold": 0.93})
             assert told.hit
-            assert 0.93 <= float(told.cache_status.split()[-1].rstrip('"')) <= 1.0
+            cosine = re.search(r"similar meaning (\d\.\d+)", told.cache_status)
+            assert cosine is not None and 0.93 <= float(cosine[1]) <= 1.0
             assert (await h.explain(near, cache={"threshold": 0.95}))["lookup"]["reason"] == "nothing-near"
         assert not (await h.ask(near, stream=True, cache={"threshold": 0.95})).hit
 

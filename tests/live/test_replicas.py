@@ -8,9 +8,13 @@ import signal
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
 
 import aiohttp
+import orjson
 import pytest
+from house import House, Told, open_house, until
 from redis_server import RedisServer
 
 from cache import Selection, StateError
@@ -197,3 +201,37 @@ async def _until_ready(url: str) -> None:
         while in_a_row < 12:
             async with aiohttp.ClientSession() as session, session.get(url + "/ready") as reply:
                 in_a_row = in_a_row + 1 if reply.status == 200 else 0
+
+
+async def test_all_replicas_heed_what_one_of_them_was_told(redis: RedisServer, tmp_path: Path) -> None:
+    """Feedback: a session's wish, a quarantine, and copies in the memory of another process."""
+    keys = {"key-ann": "acme", "key-bob": "acme", "key-editor": "acme"}
+    shared: dict[str, Any] = {
+        "redis_url": redis.url, "secret": SECRET, "store_deadline_s": 5, "api_keys": keys, "curate_keys": "key-editor",
+    }  # fmt: skip
+    question, mine = "How do I reset my password?", "What is the status of my order 4711?"
+
+    async def bad(h: House, told: Told, key: str) -> Any:
+        body = orjson.dumps({"reply": told.headers["X-Rejoinder-Reply"], "rating": "bad"})
+        return (await h.post("/v1/feedback", body, {"Authorization": f"Bearer {key}"})).json
+
+    async with (
+        SimulatedWorker() as worker, open_house(tmp_path / "a", [worker], **shared) as here,
+        open_house(tmp_path / "b", [worker], **shared) as there,
+    ):  # fmt: skip
+        told = await here.ask(question, key="key-ann", session="mine")
+        assert (await there.ask(question, key="key-ann", session="other")).hit
+        assert (await bad(here, told, "key-ann"))["hidden"]
+        await until(lambda: there.proxy.cache.reviews._unwanted)
+        fresh = await there.ask(question, key="key-ann", session="mine")
+        assert not fresh.hit and (await there.ask(question, key="key-ann", session="mine")).hit
+
+        personal = await there.ask(mine, key="key-ann", session="mine")  # stays in the memory of that process
+        assert (await there.ask(mine, key="key-ann", session="mine")).hit
+        for wrong in (personal, fresh):
+            assert (await bad(here, wrong, "key-editor"))["quarantined"]
+        await until(lambda: not there.proxy.cache._session.matching("acme", None))
+        for h in (here, there):
+            for asked in (mine, question):
+                answer = await h.ask(asked, key="key-ann", session="mine", cache_control="only-if-cached")
+                assert answer.status == 504

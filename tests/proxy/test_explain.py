@@ -63,8 +63,10 @@ def test_a_hit_is_told_with_all_that_decided() -> None:
         },
         "threshold": 0.9,
         "candidates": [
-            {"text": "How can I pay 50?", "similarity": 0.9321, "age_s": 12.346, "would_serve": True, "against": []},
-            {"text": "How do I pay 60?", "similarity": 0.91, "age_s": 3.0, "would_serve": False, "against": [
+            {"text": "How can I pay 50?", "similarity": 0.9321, "age_s": 12.346, "would_serve": True, "reader": None,
+             "p_right": None, "bar": None, "against": []},
+            {"text": "How do I pay 60?", "similarity": 0.91, "age_s": 3.0, "would_serve": False, "reader": None,
+             "p_right": None, "bar": None, "against": [
                 {"by": "numbers", "reason": "50 against 60"}, {"by": "threshold", "reason": "0.910 is below 0.920"}]},
         ],
         "session": {"source": "X-Session-ID header", "strength": "strong"},

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from cache import Answer, Entry, Hit, Kind, Likeness, Miss, Outcome, Reach, Refusal, Scope, inadmissible
+from cache import Answer, Entry, Hit, Kind, Likeness, Miss, Outcome, Rate, Reach, Refusal, Scope, inadmissible
+from proxy.measured import Measurement
 from proxy.metrics import _SECONDS, Metrics
 from proxy.openai import Told
 
@@ -222,3 +223,40 @@ def test_every_metric_says_what_it_is() -> None:
     }
     assert len(described) > 15
     assert all(name.startswith("rejoinder_") and len(words) > 8 for name, words in described.items())
+
+
+def measurement(*, raw: Rate | None = None, corrected: Rate | None = None) -> Measurement:
+    return Measurement("shop", "m", 31.0, 0.0, 31.0, raw, corrected, "" if corrected else "why", (20, 1), (20, 19))
+
+
+def test_a_rate_that_is_not_known_is_absent_and_its_evidence_says_why() -> None:
+    metrics = Metrics()
+    known: list[Measurement] = []
+    metrics.measuring(lambda: known)
+    assert not any("false_hit" in name for name in counted(metrics))
+    known.append(measurement())
+    assert counted(metrics)["rejoinder_false_hit_evidence model=m tenant=shop"] == 31
+    assert not any(name.startswith("rejoinder_false_hit_rate") for name in counted(metrics))
+    known[:] = [measurement(raw=Rate(0.04, 0.01, 0.1), corrected=Rate(0.0, 0.0, 0.08))]
+    told = counted(metrics)
+    assert told["rejoinder_false_hit_rate bound=high model=m tenant=shop"] == 0.08
+    assert told["rejoinder_false_hit_rate bound=estimate model=m tenant=shop"] == 0
+    assert told["rejoinder_false_hit_rate_raw bound=low model=m tenant=shop"] == 0.01
+
+
+def test_checks_controls_and_verdicts_are_counted() -> None:
+    metrics = Metrics()
+    metrics.shadowed("agree")
+    metrics.shadowed("dropped", 3)
+    metrics.shadow_control("null", "agree")
+    metrics.shadow_spent(1.25)
+    metrics.shadow_tokens(40)
+    metrics.judged("late", 0.2)
+    metrics.judged("off", None)
+    metrics.judging(True)
+    told = counted(metrics)
+    assert told["rejoinder_shadow_checks_total outcome=dropped"] == 3
+    assert told["rejoinder_shadow_controls_total control=null outcome=agree"] == 1
+    assert (told["rejoinder_shadow_seconds_total"], told["rejoinder_shadow_tokens_total"]) == (1.25, 40)
+    assert told["rejoinder_judge_verdicts_total outcome=off"] == told["rejoinder_judge_seconds_count"] == 1
+    assert told["rejoinder_judge_on"] == 1

@@ -105,6 +105,7 @@ def test_an_unknown_key_is_refused_from_each_source(tmp_path: Path, monkeypatch:
         ({"ttl_s": -1}, "ttl_s .from the flag.:"),
         ({"ttl_s": float("nan")}, "ttl_s .from the flag.:"),
         ({"reach": "everywhere"}, "reach .from the flag.:.*'similar'"),
+        ({"account_questions": "all"}, "account_questions .from the flag.:.*'shared'"),
         ({"workers": ("vllm:8000",)}, "'vllm:8000' is not a URL such as"),
         ({"workers": ("http://vllm:8000/openai/v1",)}, "give only scheme, host and port"),
         ({"workers": ("http://me:secret@vllm:8000",)}, "set worker_api_key"),

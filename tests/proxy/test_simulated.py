@@ -1,4 +1,5 @@
 import asyncio
+import math
 import time
 from collections.abc import AsyncIterator
 from typing import Any
@@ -92,6 +93,25 @@ async def test_completions_have_both_shapes_too(http: aiohttp.ClientSession) -> 
     assert whole["object"] == "text_completion" and "Once upon a time" in whole["choices"][0]["text"]
     told = await events(http, body, "/v1/completions")
     assert "".join(c["choices"][0]["text"] for c in told[:-1]) == whole["choices"][0]["text"]
+
+
+async def test_log_probabilities_have_vllm_s_shape(http: aiohttp.ClientSession) -> None:
+    _, told = await post(http, "/v1/completions", {"prompt": "Hello", "logprobs": 3, "max_tokens": 2})
+    logprobs = told["choices"][0]["logprobs"]
+    assert set(logprobs) == {"text_offset", "token_logprobs", "tokens", "top_logprobs"}
+    assert "".join(logprobs["tokens"]) == told["choices"][0]["text"]
+    assert [set(top) for top in logprobs["top_logprobs"]] == [{token} for token in logprobs["tokens"]]
+    assert logprobs["text_offset"] == [0, len(logprobs["tokens"][0])]
+    assert (await post(http, "/v1/completions", {"prompt": "Hello"}))[1]["choices"][0]["logprobs"] is None
+
+
+async def test_a_verdict_has_two_sides(worker: SimulatedWorker, http: aiohttp.ClientSession) -> None:
+    worker.verdict = lambda prompt: 0.25
+    _, told = await post(http, "/v1/completions", {"prompt": "Yes or no?", "logprobs": 20, "max_tokens": 1})
+    (choice,) = told["choices"]
+    assert choice["text"] == " no" and choice["finish_reason"] == "stop"
+    assert choice["logprobs"]["top_logprobs"][0] == pytest.approx({" yes": math.log(0.25), " no": math.log(0.75)})
+    assert "simulated answer" in str((await post(http, "/v1/chat/completions", asks()))[1]), "chats are as ever"
 
 
 async def test_the_official_client_can_use_it(worker: SimulatedWorker) -> None:

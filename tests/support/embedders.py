@@ -34,7 +34,7 @@ class Placed:
     ) -> None:
         return None
 
-    async def embed(self, text: str) -> Vector:
+    async def embed(self, text: str, *, deadline_s: float | None = None) -> Vector:
         self.asked.append(text)
         angle = math.radians(self.angles.get(text, self.otherwise))
         return np.array([math.cos(angle), math.sin(angle)], dtype=np.float32)

@@ -75,6 +75,39 @@ def test_scopes_never_see_each_other(index: PartitionIndex) -> None:
     assert index.search(Scope("nobody", "m0", SCOPES[0].key), vector_of("q"), 5) == []
 
 
+def test_vectors_come_back_as_they_were_added(index: PartitionIndex) -> None:
+    """In any order, of any scope; unknown ones are left out."""
+    for n in range(40):
+        index.add(SCOPES[n % 12], n, vector_of(f"q{n}"))
+    found = index.vectors([39, 4711, 0, 7, 7])
+    assert set(found) == {39, 0, 7}
+    for n, vector in found.items():
+        assert vector.dtype == np.float32 and vector.shape == (DIM,)
+        assert vector == pytest.approx(vector_of(f"q{n}"), abs=1e-3)
+        assert float(np.linalg.norm(vector)) == pytest.approx(1.0, abs=1e-3)
+    assert index.vectors([]) == {}
+
+
+def test_a_vector_is_the_latest_and_gone_when_its_entry_is(index: PartitionIndex) -> None:
+    for n in range(40):
+        index.add(SCOPE, n, vector_of(f"q{n}"))
+    held = index.vectors([3])[3]
+    index.add(SCOPES[1], 3, vector_of("new"))
+    index.remove([4])
+    assert index.vectors([3])[3] == pytest.approx(vector_of("new"), abs=1e-3)
+    assert index.vectors([4]) == {}
+    assert held == pytest.approx(vector_of("q3"), abs=1e-3), "what was handed out does not change"
+
+
+def test_vectors_stay_with_their_entries_when_the_matrix_is_made_smaller() -> None:
+    index = PartitionIndex(DIM)
+    for n in range(3000):
+        index.add(SCOPE, n, vector_of(f"q{n}"))
+    index.remove(range(2500))
+    for n, vector in index.vectors(range(2990, 3000)).items():
+        assert vector == pytest.approx(vector_of(f"q{n}"), abs=1e-3)
+
+
 def test_at_most_k_are_found(index: PartitionIndex) -> None:
     for n in range(40):
         index.add(SCOPE, n, vector_of(f"q{n}"))

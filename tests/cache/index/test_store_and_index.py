@@ -36,6 +36,7 @@ class StoreAndIndex(RuleBasedStateMachine):
         self.lives = itertools.count()
         self.now_s = 1000.0
         self.model: list[Entry] = []
+        self.out: list[Entry] = []  # of service
         self.puts = 0
 
     @initialize()
@@ -64,6 +65,7 @@ class StoreAndIndex(RuleBasedStateMachine):
         assert sorted(gone) == sorted(each.id for each in expected)
         self.index.remove(gone)
         self.model = [each for each in self.model if each.id not in gone]
+        self.out = [each for each in self.out if each.id not in gone]
 
     @rule(scope=scopes, key=keys, age_s=st.integers(0, 50), ttl_s=st.integers(1, 200), searchable=st.booleans())
     def put(self, scope: Scope, key: str, age_s: int, ttl_s: int, searchable: bool) -> None:
@@ -99,10 +101,42 @@ class StoreAndIndex(RuleBasedStateMachine):
         ids = tuple(each.id for each in chosen)
         self.ended(self.run(self.store.forget(Selection(ids=ids))), chosen)
 
+    @precondition(lambda self: self.model)
+    @rule(data=st.data())
+    def quarantine(self, data: st.DataObject) -> None:
+        wrong = data.draw(st.sampled_from(self.model))
+        assert self.run(self.store.quarantine([wrong.id], "wrong", wrong.scope.tenant)) == (wrong.id,)
+        self.index.remove([wrong.id])
+        self.model.remove(wrong)
+        self.out.append(wrong)
+
+    @precondition(lambda self: self.out)
+    @rule(data=st.data())
+    def put_what_is_out_of_service(self, data: st.DataObject) -> None:
+        late = data.draw(st.sampled_from(self.out))
+        assert self.run(self.store.put(late)) == (late.id,)
+
+    @precondition(lambda self: self.out)
+    @rule(data=st.data())
+    def release(self, data: st.DataObject) -> None:
+        right = data.draw(st.sampled_from(self.out))
+        back = self.run(self.store.release(right.id))
+        self.out.remove(right)
+        if right.expires_s <= self.now_s:
+            assert back is None
+            return
+        assert back is not None and back[0] == right
+        same = [each for each in self.model if (each.scope, each.key) == (right.scope, right.key)]
+        others = [each for each in self.model if each not in same]
+        self.ended(back[1], same + others[: max(0, len(others) + 1 - CAPACITY)])
+        self.model.append(right)
+        if right.vector is not None:
+            self.index.add(right.scope, right.id, right.vector)
+
     @rule(scope=scopes, wide=st.booleans())
     def forget_a_part(self, scope: Scope, wide: bool) -> None:
         selection = Selection(tenant=scope.tenant, scope_key=None if wide else scope.key)
-        hit = [each for each in self.model if each.scope.tenant == scope.tenant]
+        hit = [each for each in self.model + self.out if each.scope.tenant == scope.tenant]
         hit = hit if wide else [each for each in hit if each.scope.key == scope.key]
         self.ended(self.run(self.store.forget(selection)), hit)
 
@@ -112,7 +146,8 @@ class StoreAndIndex(RuleBasedStateMachine):
 
     @rule()
     def sweep(self) -> None:
-        self.ended(self.run(self.store.sweep()), [each for each in self.model if each.expires_s <= self.now_s])
+        expired = [each for each in self.model + self.out if each.expires_s <= self.now_s]
+        self.ended(self.run(self.store.sweep()), expired)
 
     @rule()
     def snapshot(self) -> None:
@@ -141,6 +176,14 @@ class StoreAndIndex(RuleBasedStateMachine):
         expired = {each.id for each in self.model if each.expires_s <= self.now_s}
         assert self.index.ids() - expired == searchable
         assert self.run(self.store.count()) == len(self.model)
+
+    @invariant()
+    def what_is_out_of_service_is_listed_and_found_nowhere(self) -> None:
+        if not hasattr(self, "index"):
+            return
+        listed = {each.entry_id: each.entry for each in self.run(self.store.quarantined(100))}
+        assert listed == {each.id: each for each in self.out if each.expires_s > self.now_s}
+        assert self.run(self.store.get([each.id for each in self.out])) == []
 
     @invariant()
     def every_survivor_is_found_and_every_vector_has_its_own_answer(self) -> None:

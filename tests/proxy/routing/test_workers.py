@@ -278,3 +278,16 @@ def test_model_names_from_clients_do_not_fill_memory() -> None:
     for i in range(5000):
         pool.view(f"model-{i}")
     assert len(pool._views) <= 1024
+
+
+def test_a_guest_is_told_of_every_request_before_it_counts() -> None:
+    pool = WorkerPool(["http://a:1"])
+    (worker,) = pool
+    told: list[int] = []
+    worker.guest = lambda: told.append(worker.in_flight)
+    with pool.booked(worker), pool.booked(worker):
+        pass
+    worker.guest = None
+    with pool.booked(worker):
+        pass
+    assert told == [0, 1]

@@ -1,10 +1,12 @@
-"""A BERT encoder as an ONNX graph that takes token ids and returns one unit vector per text.
+"""A BERT encoder as an ONNX graph whose layers compute in integers. The door to the package onnx.
 
-The layers compute in integers, seven bits a weight; lookup, mean pooling and normalisation are part of the graph.
-Lives here: the graph. Must not live here: whose weights they are."""
+`embedding` makes the graph of an embedder (token ids in, one unit vector per text out), `reading` that of the reader
+(token ids and kinds of two texts in, one logit per pair out). Lives here: the graph. Must not live here: whose weights
+they are."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import onnx
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 BLOCK = 32  # weights that share one scale in a table of four bits
+STEPS = 63  # seven bits a weight, see Graph.linear
 Floats = NDArray[np.float32]
 
 
@@ -31,7 +34,13 @@ class FourBits:
         """Two neighbours to a byte, the first in the low half: (rows, blocks, 16)."""
         rows, columns = self.nibbles.shape
         pairs = self.nibbles.reshape(rows, columns // BLOCK, BLOCK // 2, 2)
-        return pairs[..., 0] | (pairs[..., 1] << 4)
+        return np.asarray(pairs[..., 0] | (pairs[..., 1] << 4), dtype=np.uint8)
+
+
+def unpacked(packed: NDArray[np.uint8], scales: NDArray[np.float16]) -> FourBits:
+    """What `FourBits.packed` packed.  packed: (rows, blocks, 16).  scales: (rows, blocks, 1)."""
+    pairs = np.stack([packed & 15, packed >> 4], axis=-1)
+    return FourBits(pairs.reshape(packed.shape[0], -1), scales.reshape(packed.shape[0], -1))
 
 
 @dataclass(frozen=True)
@@ -76,13 +85,13 @@ class Graph:
             self.constant(name, np.array(value, kind))
         return name
 
-    def node(self, kind: str, *inputs: str, outputs: int = 1, domain: str = "", **attributes: object) -> list[str]:
+    def node(self, kind: str, *inputs: str, outputs: int = 1, domain: str = "", **attributes: Any) -> list[str]:
         names = [f"{kind}_{len(self.nodes)}_{number}" for number in range(outputs)]
         self.nodes.append(helper.make_node(kind, list(inputs), names, domain=domain, **attributes))
         return names
 
-    def one(self, kind: str, *inputs: str, **attributes: object) -> str:
-        return self.node(kind, *inputs, **attributes)[0]  # type: ignore[arg-type]
+    def one(self, kind: str, *inputs: str, **attributes: Any) -> str:
+        return self.node(kind, *inputs, **attributes)[0]
 
     def linear(self, value: str, name: str, weights: Floats) -> str:
         """value @ weights.T in integers; the bias is added by the node that follows.
@@ -90,7 +99,7 @@ class Graph:
         Every token has its own scale. The usual recipe (quantize_dynamic) takes one for the whole batch: then the
         vector of a text depends on who shares its batch, and cosines are off by 0.005 instead of 0.003. Seven bits,
         because with eight processors without VNNI overflow their sums of 16 bits."""
-        numbers, scales = in_steps(weights, 63)
+        numbers, scales = in_steps(weights, STEPS)
         largest = self.one("ReduceMax", self.one("Abs", value), self.shared("columns", [2], np.int64), keepdims=1)
         scale = self.one("Mul", largest, self.shared("step", 1 / 127, np.float32))
         steps = self.one("Round", self.one("Div", value, scale))
@@ -106,31 +115,60 @@ class Graph:
         length = self.one("ReduceL2", value, self.shared("along", [1], np.int64), keepdims=1)
         return self.one("Div", value, length)
 
+    def model(self, name: str, inputs: tuple[str, ...], result: str, shape: list[str | int | None]) -> onnx.ModelProto:
+        """The finished model.  inputs: names of int64 tensors (batch, length)."""
+        told = [helper.make_tensor_value_info(each, TensorProto.INT64, ["batch", "length"]) for each in inputs]
+        output = helper.make_tensor_value_info(result, TensorProto.FLOAT, shape)
+        made = helper.make_graph(self.nodes, name, told, [output], self.constants)
+        opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
+        return helper.make_model(made, opset_imports=opsets, ir_version=9, producer_name="rejoinder")
 
-def build(bert: Bert) -> onnx.ModelProto:
+
+def embedding(bert: Bert) -> onnx.ModelProto:
+    """input_ids, attention_mask -> embedding (batch, hidden), unit vectors."""
     graph = Graph()
-    state = _embed(graph, bert)
+    state = _encoded(graph, bert, None)
+    pooled = _pool(graph, bert, state)
+    graph.nodes.append(helper.make_node("Identity", [pooled], ["embedding"]))
+    return graph.model(bert.name, ("input_ids", "attention_mask"), "embedding", ["batch", bert.hidden])
+
+
+def reading(bert: Bert, kinds: Floats, inner: tuple[Floats, Floats], outer: tuple[Floats, Floats]) -> onnx.ModelProto:
+    """input_ids, token_type_ids, attention_mask -> logit (batch,).
+
+    kinds: (4, hidden), added to a token by its kind.  inner: weights (hidden, 2 hidden) and bias of the layer over
+    first token and mean.  outer: weights (1, hidden) and bias."""
+    graph = Graph()
+    state = _encoded(graph, bert, kinds)
+    first = graph.one(
+        "Squeeze", graph.one("Slice", state, graph.shared("zero", [0], np.int64), graph.shared("one", [1], np.int64),
+                             graph.shared("along", [1], np.int64)), graph.shared("along", [1], np.int64),
+    )  # fmt: skip
+    both = graph.one("Concat", first, _mean(graph, state), axis=1)
+    hidden = graph.one("Gemm", both, graph.constant("head.w", inner[0]), graph.constant("head.b", inner[1]), transB=1)
+    hidden = graph.one("Tanh", hidden)
+    out = graph.one("Gemm", hidden, graph.constant("out.w", outer[0]), graph.constant("out.b", outer[1]), transB=1)
+    graph.nodes.append(helper.make_node("Squeeze", [out, graph.shared("along", [1], np.int64)], ["logit"]))
+    return graph.model(bert.name, ("input_ids", "token_type_ids", "attention_mask"), "logit", ["batch"])
+
+
+def _encoded(graph: Graph, bert: Bert, kinds: Floats | None) -> str:
+    state = _embed(graph, bert, kinds)
     mask = graph.one("Cast", "attention_mask", to=TensorProto.INT32)
     for layer in range(bert.layers):
         state = _layer(graph, bert, layer, state, mask)
-    pooled = _pool(graph, bert, state)
-    graph.nodes.append(helper.make_node("Identity", [pooled], ["embedding"]))
-    inputs = [
-        helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "length"])
-        for name in ("input_ids", "attention_mask")
-    ]
-    output = helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["batch", bert.hidden])
-    made = helper.make_graph(graph.nodes, bert.name, inputs, [output], graph.constants)
-    opsets = [helper.make_opsetid("", 18), helper.make_opsetid("com.microsoft", 1)]
-    return helper.make_model(made, opset_imports=opsets, ir_version=9, producer_name="rejoinder")
+    return state
 
 
-def _embed(graph: Graph, bert: Bert) -> str:
+def _embed(graph: Graph, bert: Bert, kinds: Floats | None) -> str:
     words = _unpack(graph, bert.word) if isinstance(bert.word, FourBits) else _look_up(graph, bert.word)
     places = graph.constant("places", bert.weights("pos")[: bert.window] + bert.weights("type")[0])
     length = graph.one("Shape", "input_ids", start=1, end=2)
     here = graph.one("Slice", places, graph.shared("zero", [0], np.int64), length)
     summed = graph.one("Add", words, here)
+    if kinds is not None:
+        kind = graph.one("Gather", graph.constant("kinds", kinds), "token_type_ids", axis=0)
+        summed = graph.one("Add", summed, kind)
     gain, shift = graph.constant("ln.w", bert.weights("ln.w")), graph.constant("ln.b", bert.weights("ln.b"))
     return graph.one("LayerNormalization", summed, gain, shift, axis=-1, epsilon=bert.epsilon)
 
@@ -189,12 +227,21 @@ def _layer(graph: Graph, bert: Bert, layer: int, state: str, mask: str) -> str:
     return add_and_norm(outer, state, "oln", "fo.b")
 
 
-def _pool(graph: Graph, bert: Bert, state: str) -> str:
-    """Mean over the real tokens, unit length; then, where there is one, away from the centre."""
+def _summed(graph: Graph, state: str) -> str:
     weight = graph.one("Cast", "attention_mask", to=TensorProto.FLOAT)
     weight = graph.one("Unsqueeze", weight, graph.shared("third", [2], np.int64))
-    summed = graph.one("ReduceSum", graph.one("Mul", state, weight), graph.shared("along", [1], np.int64), keepdims=0)
-    pooled = graph.unit(summed)
+    return graph.one("ReduceSum", graph.one("Mul", state, weight), graph.shared("along", [1], np.int64), keepdims=0)
+
+
+def _mean(graph: Graph, state: str) -> str:
+    weight = graph.one("Cast", "attention_mask", to=TensorProto.FLOAT)
+    count = graph.one("ReduceSum", weight, graph.shared("along", [1], np.int64), keepdims=1)
+    return graph.one("Div", _summed(graph, state), count)
+
+
+def _pool(graph: Graph, bert: Bert, state: str) -> str:
+    """Mean over the real tokens, unit length; then, where there is one, away from the centre."""
+    pooled = graph.unit(_summed(graph, state))
     if bert.centre is None:
         return pooled
     return graph.unit(graph.one("Sub", pooled, graph.constant("centre", bert.centre)))
