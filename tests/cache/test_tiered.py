@@ -810,7 +810,8 @@ async def _whatever_happens(steps: list[tuple[str, str, str | None, str, int]]) 
                 gone_id = everything[-1 - number % len(everything)].id
                 here.store._drop([gone_id])
                 await here.cache._apply(Change(removed=(gone_id,)))
-                if everything[-1 - number % len(everything)] not in pending:
+                # One that is quarantined is not among the entries that this drops: it may be released again.
+                if everything[-1 - number % len(everything)] not in pending and gone_id not in barred:
                     forgotten.add(gone_id)
             found = await here.cache.lookup(question, verdict)
             if isinstance(found, Hit):

@@ -82,7 +82,7 @@ def test_serve_without_a_worker_says_what_to_do() -> None:
     [
         (("--set", "nonsense=1"), "nonsense (from the flag): there is no such setting"),
         (("--set", "ttl_s"), "write NAME=VALUE"),
-        (("--set", "similarity_threshold=0.1"), "similarity_threshold (from the flag)"),
+        (("--set", "similarity_threshold=1.1"), "similarity_threshold (from the flag)"),
         (("--processes", "2"), "processes > 1 needs redis_url"),
         (("--config", "no-such-file.toml"), "There is no settings file"),
         (("--set", "workers=http://host/path"), "give only scheme, host and port"),

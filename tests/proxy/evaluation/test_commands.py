@@ -17,10 +17,9 @@ from trials import Scripted, lines
 from typer.testing import CliRunner
 
 import proxy
-from cache import CacheSettings, open_cache
+from cache import CacheSettings, StateError, open_cache
 from proxy.cli import cli
 from proxy.evaluation.commands import Options, evaluate, read_labels
-from proxy.evaluation.packs import PackError
 from proxy.settings import Settings
 
 ROOT = Path(next(iter(proxy.__path__))).parent
@@ -144,7 +143,7 @@ def test_a_bad_line_is_one_sentence_that_names_it(command: str, tmp_path: Path) 
         (("--labels", "everything"), "write none, or shadow:SHARE"),
         (("--labels", "shadow:2"), "write none, or shadow:SHARE"),
         (("--labels", "shadow:nan"), "write none, or shadow:SHARE"),
-        (("--adapt-first", "0.5"), "adapting needs"),
+        (("--adapt-first", "0.5"), "No calibration to begin with"),
         (("--max-false-hit-rate", "7"), "max_false_hit_rate (from the flag)"),
         (("--set", "nonsense=1"), "there is no such setting"),
     ],
@@ -247,8 +246,8 @@ async def test_the_first_part_is_learned_from_and_only_the_rest_is_scored(shop: 
     assert pairs["settings"]["adapted_on"] == 0
 
 
-async def test_without_a_teacher_nothing_is_adapted(shop: str) -> None:
-    with pytest.raises(PackError, match="adapting needs"):
+async def test_without_a_calibration_to_begin_from_nothing_is_adapted(shop: str) -> None:
+    with pytest.raises(StateError, match="never calibrated for the embedder"):
         await evaluate([Path(shop)], Options(adapt_first=0.5), settings(), io.StringIO())
 
 
