@@ -20,14 +20,11 @@ from numpy.typing import NDArray
 from cache.adapted import Adapted
 from cache.anchors import Anchors, agreement, fit
 from cache.calibration import (
-    ALONE_LEAD,
     FEATURES,
-    GRAVE,
-    MOST,
     Calibration,
     Features,
     bars_of,
-    lead,
+    described,
     probability,
     terms,
 )
@@ -234,22 +231,18 @@ async def _nominated(
         return []
     logits = await material.logits(asked, [number for number, _ in near])
     near = [each for each, logit in zip(near, logits, strict=True) if logit is not None]
-    readings = [max(-MOST, min(MOST, logit)) for logit in logits if logit is not None]
     if not near:
         return []
+    readings = [logit for logit in logits if logit is not None]
     agreed = agreement(chances[asked], chances[[number for number, _ in near]])
-    chinese = float(read(material.labelled[asked].question).chinese)
+    chinese = read(material.labelled[asked].question).chinese
     similarities = [cosine for _, cosine in near]
     known = float(chances[asked].max())
-    found: list[tuple[Features, int]] = []
-    for at, (number, cosine) in enumerate(near):
-        doubts = material.doubts(asked, number)
-        features = (
-            cosine, chinese, readings[at], min(MOST, lead(readings, at, MOST)), lead(similarities, at, ALONE_LEAD),
-            float(len(near) == 1), float(bool(doubts & GRAVE)), float(bool(doubts - GRAVE)), float(agreed[at]), known,
-        )  # fmt: skip
-        found.append((features, number))
-    return found
+    return [
+        (described(similarities, readings, material.doubts(asked, number), at,
+                   chinese=chinese, agreement=float(agreed[at]), known=known), number)
+        for at, (number, _) in enumerate(near)
+    ]  # fmt: skip
 
 
 # How far the labels may move a weight: prior deviations, by term. What ships holds unless many labels speak against it;

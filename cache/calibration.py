@@ -18,7 +18,7 @@ A calibration belongs to one embedder and one reader and is used with no other."
 import json
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -39,9 +39,36 @@ GRAVE = frozenset(("names", "kinds", "opposites", "negation", "scope", "persons"
 CAUTION = 1.0  # deviations
 MOST = 6.0  # where logits are cut
 ALONE_LEAD = 0.4
+NO_AGREEMENT = -6.9  # what `anchors.agreement` says of two questions with no known answer in common
 EXPECTED = 40.0  # decisions
 
 Features = tuple[float, ...]
+
+
+def described(
+    similarities: Sequence[float], readings: Sequence[float | None], doubts: Collection[str], place: int, *,
+    chinese: bool, agreement: float | None = None, known: float | None = None,
+) -> Features:  # fmt: skip
+    """What is seen of the candidate at `place`, in the order of FEATURES: for the cache, for `rejoinder train` and for
+    the shipped calibration, so that what was fitted is what decides.
+
+    similarities, readings: of all candidates; a reading is the reader's logit, None where it did not read, which
+    the one at `place` must not be.  doubts: the guards that object to it.  agreement, known: None = no labels."""
+    cut = [None if reading is None else max(-MOST, min(MOST, reading)) for reading in readings]
+    read_ones = [reading for reading in cut if reading is not None]
+    at = sum(1 for reading in cut[:place] if reading is not None)
+    return (
+        similarities[place],
+        float(chinese),
+        read_ones[at],
+        min(MOST, lead(read_ones, at, MOST)),
+        lead(similarities, place, ALONE_LEAD),
+        float(len(similarities) == 1),
+        float(any(doubt in GRAVE for doubt in doubts)),
+        float(any(doubt not in GRAVE for doubt in doubts)),
+        NO_AGREEMENT if agreement is None else agreement,
+        known or 0.0,
+    )
 
 
 def terms(features: Features) -> tuple[float, ...]:

@@ -22,7 +22,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cache.calibration import ALONE_LEAD, GRAVE, MOST, Calibration, Features, lead, probability
+from cache.calibration import Calibration, Features, described, probability
 from cache.entry import Entry, Hit, Likeness, Miss, Refusal, Vector
 from cache.evidence import Evidence
 from cache.guards import objections, read
@@ -35,7 +35,6 @@ READ = 2  # candidates the reader reads: each costs milliseconds of a core
 CAUTIOUS = "cautious"  # the name that stands for a calibration where none was used
 CAUTIOUS_WRONG = 0.01  # of what goes the cautious way, see above
 CAUTIOUS_RIGHT = 1.0 - CAUTIOUS_WRONG
-NO_AGREEMENT = -6.9  # what `anchors.agreement` says of two questions with no known answer in common
 SHORT = 40  # tokens of both, at least: in longer ones what they share drowns the words that differ
 WINDOW = 128  # tokens of both questions together that the reader reads
 
@@ -229,23 +228,10 @@ def features_of(
 ) -> Features:
     """In the order of `calibration.FEATURES`; the candidate at `place` must have been read."""
     nominee = nominees[place]
-    doubts = {guard for guard, _ in nominee.doubts}
-    read_ones = [n for n, logit in enumerate(logits) if logit is not None]
-    readings = [max(-MOST, min(MOST, logit)) for logit in logits if logit is not None]
-    at = read_ones.index(place)
-    similarities = [each.near.similarity for each in nominees]
-    return (
-        nominee.near.similarity,
-        float(read(question.text or "").chinese),
-        readings[at],
-        min(MOST, lead(readings, at, MOST)),
-        lead(similarities, place, ALONE_LEAD),
-        float(len(nominees) == 1),
-        float(bool(doubts & GRAVE)),
-        float(bool(doubts - GRAVE)),
-        NO_AGREEMENT if nominee.near.agreement is None else nominee.near.agreement,
-        known or 0.0,
-    )
+    return described(
+        [each.near.similarity for each in nominees], logits, {guard for guard, _ in nominee.doubts}, place,
+        chinese=read(question.text or "").chinese, agreement=nominee.near.agreement, known=known,
+    )  # fmt: skip
 
 
 def tokens_of(text: str) -> int:

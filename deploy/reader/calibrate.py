@@ -59,14 +59,11 @@ from pairs import PAIRS, STREAMS, rows
 from stage import Vectors, cosines_of, earlier
 
 from cache.calibration import (
-    ALONE_LEAD,
     FEATURES,
-    GRAVE,
-    MOST,
     Calibration,
     Features,
     bars_of,
-    lead,
+    described,
     probability,
     terms,
     to_json,
@@ -190,22 +187,10 @@ def nominated(stream: Stream, row: int, stored: NDArray[np.bool_]) -> list[Candi
 
 def features_of(asked: str, nominees: list[Candidate], place: int) -> Features:
     """As trust.features_of makes them, without labels of an operator's."""
-    logits = [max(-MOST, min(MOST, each.logit)) for each in nominees]
-    doubts = guards(asked, nominees[place].text)
-    features = (
-        nominees[place].similarity,
-        float(read(asked).chinese),
-        logits[place],
-        min(MOST, lead(logits, place, MOST)),
-        lead([each.similarity for each in nominees], place, ALONE_LEAD),
-        float(len(nominees) == 1),
-        float(bool(doubts & GRAVE)),
-        float(bool(doubts - GRAVE)),
-        0.0,
-        0.0,
-    )
-    assert len(features) == len(FEATURES)
-    return features
+    return described(
+        [each.similarity for each in nominees], [each.logit for each in nominees], guards(asked, nominees[place].text),
+        place, chinese=read(asked).chinese, agreement=0.0,
+    )  # fmt: skip
 
 
 def replayed(

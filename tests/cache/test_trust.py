@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cache.calibration import ALONE_LEAD, FEATURES, MOST, Calibration, probability
+from cache.calibration import ALONE_LEAD, FEATURES, MOST, NO_AGREEMENT, Calibration, probability
 from cache.entry import Answer, Entry, Hit, Likeness, Miss, Refusal
 from cache.policy import Controls, Rules, judge
 from cache.question import Kind, Question, Reach, Scope
@@ -16,7 +16,6 @@ from cache.trust import (
     CAUTIOUS,
     CAUTIOUS_RIGHT,
     HARD,
-    NO_AGREEMENT,
     READ,
     Candidate,
     Near,
