@@ -32,6 +32,7 @@ from cache.errors import EmbedderUnavailable, TextTooLong
 from cache.guards import objections, read
 from cache.logistic import fitted
 from cache.protocols import Embedder, Reader
+from cache.rates import wilson
 from cache.trust import HARD, READ
 
 FOLDS = 8
@@ -75,6 +76,14 @@ class Scorecard:
         twice the budget, so that neither none nor one among a handful proves anything."""
         return self.served == 0 or (self.wrong + 0.5) / (self.served + 1.0) <= 2.0 * budget
 
+    def beats(self, other: "Scorecard", budget: float) -> bool:
+        """More right answers within the budget, and by what these few can tell no larger share of wrong ones: neither
+        the upper bound (Wilson, 95 %) nor the count rises further than the hits explain."""
+        more = self.served - self.wrong > other.served - other.wrong
+        if not more or not self.within(budget):
+            return False
+        return other.served == 0 or wilson(self.wrong, self.served).high <= wilson(other.wrong, other.served).high
+
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
@@ -96,13 +105,19 @@ class Lesson:
 
 
 class Material:
-    """The labelled questions with their vectors; what the guards and the reader say of a pair is asked once."""
+    """The labelled questions with their vectors; what the guards and the reader say of a pair is asked once.
 
-    def __init__(self, labelled: Sequence[Labelled], vectors: Floats, reader: Reader, floor: float) -> None:
+    parts: which part each question is of; only questions of one part meet.  readers: one for all, or one a part."""
+
+    def __init__(
+        self, labelled: Sequence[Labelled], vectors: Floats, reader: Reader | Sequence[Reader], floor: float,
+        parts: Sequence[int] | None = None,
+    ) -> None:  # fmt: skip
         self.labelled = labelled
         self.vectors = vectors
         self.floor = floor
-        self._reader = reader
+        self.parts = np.zeros(len(labelled), np.int64) if parts is None else np.asarray(parts, np.int64)
+        self._readers = reader if isinstance(reader, Sequence) else [reader]
         self._logits: dict[tuple[int, int], float | None] = {}
         self._doubts: dict[tuple[int, int], frozenset[str]] = {}
 
@@ -116,9 +131,20 @@ class Material:
         missing = [each for each in stored if (asked, each) not in self._logits]
         if missing:
             texts = [self.labelled[each].question for each in missing]
-            said = await self._reader.read(self.labelled[asked].question, texts, deadline_s=PATIENCE_S)
+            reader = self._readers[self.parts[asked] if len(self._readers) > 1 else 0]
+            said = await reader.read(self.labelled[asked].question, texts, deadline_s=PATIENCE_S)
             self._logits.update({(asked, each): logit for each, logit in zip(missing, said, strict=True)})
         return [self._logits[asked, each] for each in stored]
+
+    def cut(self) -> int:
+        """Questions before this place teach, the others decide between old and new."""
+        return len(self.labelled) - int(len(self.labelled) * HELD_OUT)
+
+    def read_by(self, readers: Sequence[Reader], parts: Sequence[int] | None) -> "Material":
+        """The same questions, read by others."""
+        other = Material(self.labelled, self.vectors, readers, self.floor, parts)
+        other._doubts = self._doubts
+        return other
 
 
 async def gathered(
@@ -145,16 +171,15 @@ async def gathered(
 
 async def adapted(
     material: Material, start: Calibration, budget: float, name: str, tell: Tell = lambda what, share: None,
-    in_use: Adapted | None = None,
+    in_use: Adapted | None = None, in_use_reads: Material | None = None,
 ) -> Lesson:  # fmt: skip
     """Learn from most of the labels, compare on the rest, then learn from all of them.
 
     start: the calibration to begin from.  budget: for the comparison, a share in (0, 1).  in_use: what the new one must
-    beat; None = start."""
-    count = len(material.labelled)
-    cut = count - int(count * HELD_OUT)
+    beat, with the material as its reader reads it; None = start."""
+    count, cut = len(material.labelled), material.cut()
     first = await _learned(material, start, cut, name, tell)
-    old = await _scored(material, in_use or Adapted(start, None), cut, budget)
+    old = await _scored(in_use_reads or material, in_use or Adapted(start, None), cut, budget)
     new = await _scored(material, first, cut, budget)
     whole = await _learned(material, start, count, name, tell)
     return Lesson(whole, old, new)
@@ -220,9 +245,10 @@ async def _nominated(
     material: Material, chances: Floats, asked: int, stored: Sequence[int]
 ) -> list[tuple[Features, int]]:
     """(features, which labelled question) for each candidate that the reader read."""
-    if not stored:
+    rows = np.asarray(stored, dtype=np.int64)
+    rows = rows[material.parts[rows] == material.parts[asked]]
+    if not len(rows):
         return []
-    rows = np.asarray(stored)
     cosines = material.vectors[rows] @ material.vectors[asked]
     order = np.argsort(-cosines)[:NEAREST]
     near = [(int(rows[at]), float(cosines[at])) for at in order if cosines[at] >= material.floor]

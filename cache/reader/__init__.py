@@ -5,6 +5,8 @@ onnx        the reader at work: door to onnxruntime and tokenizers, with the emb
 graph       a BERT encoder as an ONNX graph in integers: door to onnx        (extra: train)
 network     the same as a torch network, out of such a graph and back        (extra: train)
 training    how it learns: cross entropy, averaged weights                   (extra: train)
+contrasts   from questions with known answers to pairs that teach           (pure)
+refining    its upper layers taught further, on a CPU in minutes             (extra: train)
 weights/    the shipped reader (deploy/reader/ says how it was made, NOTICE from whose texts)
 
 Importing this room loads neither torch nor onnx.

@@ -152,6 +152,17 @@ def reading(bert: Bert, kinds: Floats, inner: tuple[Floats, Floats], outer: tupl
     return graph.model(bert.name, ("input_ids", "token_type_ids", "attention_mask"), "logit", ["batch"])
 
 
+def lower(model: onnx.ModelProto, layers: int) -> onnx.ModelProto:
+    """The same graph up to what comes out of its first layers, named `state`: (batch, length, hidden). At least one."""
+    norms = [each for each in model.graph.node if each.op_type == "SkipLayerNormalization"]
+    cut = onnx.ModelProto()
+    cut.CopyFrom(model)
+    del cut.graph.output[:]
+    cut.graph.node.append(helper.make_node("Identity", [norms[2 * layers - 1].output[0]], ["state"]))
+    cut.graph.output.append(helper.make_tensor_value_info("state", TensorProto.FLOAT, ["batch", "length", None]))
+    return cut
+
+
 def _encoded(graph: Graph, bert: Bert, kinds: Floats | None) -> str:
     state = _embed(graph, bert, kinds)
     mask = graph.one("Cast", "attention_mask", to=TensorProto.INT32)

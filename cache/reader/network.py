@@ -62,9 +62,12 @@ class Network(nn.Module):
 
     def forward(self, ids: Tensor, kinds: Tensor, mask: Tensor) -> Tensor:
         state = functional.embedding(ids, self.word).float() + self.places[: ids.shape[1]] + self.kinds[kinds]
-        state = self.dropout(self.norm(state))
+        return self.above(self.dropout(self.norm(state)), mask, 0)
+
+    def above(self, state: Tensor, mask: Tensor, first: int) -> Tensor:
+        """Logits from what comes out of the layers below `first`.  state: (batch, length, hidden)."""
         seen = mask[:, None, None, :].bool()
-        for layer in self.layers:
+        for layer in list(self.layers)[first:]:
             state = layer(state, seen)
         weight = mask[:, :, None].to(state.dtype)
         mean = (state * weight).sum(dim=1) / weight.sum(dim=1)

@@ -65,6 +65,23 @@ class _PairModel:
         return np.asarray(self._session.run(None, feeds)[0], dtype=np.float32)[:, None]
 
 
+class Lower:
+    """The lower layers of a reader alone, for who teaches the upper ones.  raw: a model of `graph.lower`."""
+
+    def __init__(self, raw: bytes, threads: int = 0) -> None:
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = threads
+        options.log_severity_level = 3
+        self._session = onnxruntime.InferenceSession(raw, options, providers=["CPUExecutionProvider"])
+
+    def states(self, pairs: Sequence[tuple[Tokens, Tokens]]) -> list[NDArray[np.float16]]:
+        """One (length, hidden) a pair, in half precision."""
+        ids, kinds, mask = batched(pairs)
+        feeds = {"input_ids": ids, "token_type_ids": kinds, "attention_mask": mask}
+        states = self._session.run(None, feeds)[0].astype(np.float16)
+        return [state[:length] for state, length in zip(states, mask.sum(axis=1), strict=True)]
+
+
 def _apart(tokens: Tokens) -> tuple[Tokens, Tokens]:
     end = list(tokens).index(END) + 1
     return tokens[:end], tokens[end:]

@@ -1,11 +1,14 @@
 """Pairs made by rule from questions we have: what keeps the answer, and what changes it.
 
 Every function takes a question and a seeded `random.Random` and returns another question, or None where it does not
-apply. `KEEPS` say the same; `CHANGES` ask for something else."""
+apply. `KEEPS` say the same with another surface, `REWORDS` in another form; `CHANGES` ask for something else."""
 
 import random
 import re
 from collections.abc import Callable
+
+import forms_en
+import forms_zh
 
 from cache.guards.lexicon import CHINESE, ENGLISH
 
@@ -168,9 +171,9 @@ def case_and_marks(text: str, rng: random.Random) -> str | None:
 
 
 def typo(text: str, rng: random.Random) -> str | None:
-    """One slip of the finger in a word of five letters or more."""
+    """One slip of the finger in a word of five letters or more; in Chinese a sign that sounds alike."""
     if is_chinese(text):
-        return None
+        return forms_zh.slip(text, rng)
     places = [match for match in _WORD.finditer(text) if len(match.group()) >= 5]
     if not places:
         return None
@@ -204,6 +207,18 @@ def respelled_number(text: str, rng: random.Random) -> str | None:
     else:
         return None
     return text[: match.start()] + said + text[match.end() :]
+
+
+def story(text: str, rng: random.Random) -> str | None:
+    return (forms_zh if is_chinese(text) else forms_en).story(text, rng)
+
+
+def keywords(text: str, rng: random.Random) -> str | None:
+    return (forms_zh if is_chinese(text) else forms_en).keywords(text, rng)
+
+
+def reworded(text: str, rng: random.Random) -> str | None:
+    return (forms_zh if is_chinese(text) else forms_en).reworded(text, rng)
 
 
 # ── the answer changes ───────────────────────────────────────────────────────────────────────────────────────────
@@ -339,6 +354,11 @@ def names_exchanged(text: str, rng: random.Random) -> str | None:
     )
 
 
+def misasked(text: str, rng: random.Random) -> str | None:
+    """Another question about the same thing: why instead of how, when instead of where."""
+    return (forms_zh if is_chinese(text) else forms_en).misasked(text, rng)
+
+
 _LIMITS = ("only ", "except on weekends", "for children", "for free", "without an account", "on mobile", "in winter",
            "for business customers", "at night", "abroad", "for the first time", "twice", "by post",
            "at home")  # fmt: skip
@@ -368,8 +388,10 @@ def with_tail(text: str, other: str, rng: random.Random) -> str:
     return text.rstrip("?.! ") + ("?" if joint[0] in " .;" and rng.random() < 0.5 else "") + joint + other
 
 
-KEEPS: tuple[Generator, ...] = (politeness, case_and_marks, typo, respelled_number, politeness)
+KEEPS: tuple[Generator, ...] = (politeness, case_and_marks, typo, respelled_number, politeness, story)
+REWORDS: tuple[Generator, ...] = (reworded, reworded, reworded, keywords)
 CHANGES: tuple[tuple[str, Generator], ...] = (
     ("number", other_number), ("thing", other_thing), ("opposite", opposite), ("negation", denied),
-    ("order", turned), ("order", names_exchanged), ("narrowed", narrowed),
+    ("order", turned), ("order", names_exchanged), ("narrowed", narrowed), ("question", misasked),
+    ("question", misasked),
 )  # fmt: skip

@@ -52,8 +52,31 @@ def rows(path: Path) -> Iterator[dict]:
         yield from (json.loads(line) for line in file if line.strip())
 
 
-def written(folder: Path) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-    """(where, wordings of one question, traps: each a list of its wordings)."""
+def folded(text: str) -> str:
+    """Letters and digits alone, in lower case."""
+    return re.sub(r"[\W_]+", "", text.lower())
+
+
+def evaluated(packs: Path) -> frozenset[str]:
+    """The folded texts of every evaluation pack. What we wrote must not hold them, or no cold figure is cold."""
+    found = set()
+    for path in packs.glob("*.jsonl"):
+        for row in rows(path):
+            found.update(folded(row[key]) for key in ("query", "a", "b") if isinstance(row.get(key), str))
+    return frozenset(found)
+
+
+def written(folder: Path, without: frozenset[str] = frozenset()) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """(where, wordings of one question, traps: each a list of its wordings).  without: folded texts to leave out."""
+    for where, same, traps in groups(folder):
+        kept = [text for text in same if folded(text) not in without]
+        if kept:
+            left = ([text for text in trap if folded(text) not in without] for trap in traps)
+            yield where, kept, [trap for trap in left if trap]
+
+
+def groups(folder: Path) -> Iterator[tuple[str, list[str], list[list[str]]]]:
+    """As `written`, with all that stands in the files."""
     for path in sorted(path for path in folder.glob("*.txt") if not path.name.startswith("bots-")):
         for number, block in enumerate(path.read_text(encoding="utf-8").split("\n\n")):
             same: list[str] = []
@@ -87,8 +110,8 @@ def bots(folder: Path) -> Iterator[tuple[str, dict[str, str]]]:
             yield name, answers
 
 
-def from_written(folder: Path) -> Iterator[Pair]:
-    for where, same, traps in written(folder):
+def from_written(folder: Path, without: frozenset[str]) -> Iterator[Pair]:
+    for where, same, traps in written(folder, without):
         family = "written"
         for a, b in combinations(same, 2):
             yield Pair(a, b, True, family, where)
@@ -101,9 +124,14 @@ def from_written(folder: Path) -> Iterator[Pair]:
             yield Pair(one[0], other[-1], False, family, where, 0.03)
 
 
-def from_streams(packs: Path, near: "dict[str, list[str]]", rng: random.Random) -> Iterator[Pair]:
+def from_streams(
+    packs: Path, near: "dict[str, list[str]]", rng: random.Random, without: frozenset[str]
+) -> Iterator[Pair]:
     """Neighbours of every question, right and wrong ones, and some farther ones of the same answer."""
-    sources = [(name, "written", answers) for name, answers in bots(Path(__file__).parent / "written")]
+    sources = [
+        (name, "written", {text: answer for text, answer in answers.items() if folded(text) not in without})
+        for name, answers in bots(Path(__file__).parent / "written")
+    ]
     for name, family in STREAMS.items():
         asked: dict[str, str] = {}
         for row in rows(packs / f"{name}.jsonl"):
@@ -144,12 +172,16 @@ def from_training(train: Path) -> Iterator[Pair]:
 
 
 def generated(questions: Iterable[tuple[str, str]], rng: random.Random) -> Iterator[Pair]:
-    """questions: (text, family). What the rules make of each, and a rewording's noise on top of a change."""
+    """questions: (text, family). What the rules make of each, and a rewording on top of a change: a new form alone must
+    say neither yes nor no."""
     known = list(questions)
     for text, family in known:
         for keep in rng.sample(generators.KEEPS, 2):
             if (said := keep(text, rng)) and said != text:
                 yield Pair(text, said, True, family, text)
+        for reword in rng.sample(generators.REWORDS, 2):
+            if (said := reword(text, rng)) and said != text:
+                yield Pair(on_top(text, rng, 0.15), on_top(said, rng, 0.2), True, family, text, 0.02)
         changes = list(generators.CHANGES)
         rng.shuffle(changes)
         made = 0
@@ -157,8 +189,7 @@ def generated(questions: Iterable[tuple[str, str]], rng: random.Random) -> Itera
             said = change(text, rng)
             if said is None or said == text:
                 continue
-            noisy = rng.choice(generators.KEEPS)(said, rng) if rng.random() < 0.4 else said
-            yield Pair(text, noisy or said, False, family, text, 0.03)
+            yield Pair(on_top(text, rng, 0.15), on_top(said, rng, 0.6), False, family, text, 0.03)
             made += 1
             if made == 2:
                 break
@@ -171,22 +202,30 @@ def generated(questions: Iterable[tuple[str, str]], rng: random.Random) -> Itera
             yield Pair(text, other, other == text, family, text, 0.01)
 
 
+def on_top(text: str, rng: random.Random, share: float) -> str:
+    """The same question with another surface or in another form, at times."""
+    if rng.random() >= share:
+        return text
+    way = generators.reworded if rng.random() < 0.6 else rng.choice(generators.KEEPS)
+    return way(text, rng) or text
+
+
 def noisy(pairs: Iterable[Pair], rng: random.Random, share: float) -> Iterator[Pair]:
-    """Some pairs once more, with another surface: so that politeness and typing never decide."""
+    """Some pairs once more, with another surface or form: so that politeness, typing and phrasing never decide."""
     for pair in pairs:
         yield pair
         if rng.random() < share:
-            a = rng.choice(generators.KEEPS)(pair.a, rng) or pair.a
-            b = rng.choice(generators.KEEPS)(pair.b, rng) or pair.b
-            yield Pair(a, b, pair.same, pair.family, pair.group, pair.noise)
+            yield Pair(on_top(pair.a, rng, 0.9), on_top(pair.b, rng, 0.9), pair.same, pair.family, pair.group,
+                       max(pair.noise, 0.01))  # fmt: skip
 
 
 def collected(packs: Path, train: Path, near: dict[str, list[str]], seed: int = 7) -> list[Pair]:
     rng = random.Random(seed)
-    base = [*from_written(Path(__file__).parent / "written"), *from_streams(packs, near, rng), *from_packs(packs),
+    folder, without = Path(__file__).parent / "written", evaluated(packs)
+    base = [*from_written(folder, without), *from_streams(packs, near, rng, without), *from_packs(packs),
             *from_training(train)]  # fmt: skip
     questions = {}
-    for _, same, traps in written(Path(__file__).parent / "written"):
+    for _, same, traps in written(folder, without):
         for text in (*same[:3], *(trap[0] for trap in traps[:2])):
             questions.setdefault(text, "written")
     for pair in base:
@@ -196,7 +235,7 @@ def collected(packs: Path, train: Path, near: dict[str, list[str]], seed: int = 
         ):
             questions.setdefault(pair.a, pair.family)
     made = list(generated(questions.items(), rng))
-    everything = list(noisy([*base, *made], rng, 0.12))
+    everything = list(noisy([*base, *made], rng, 0.15))
     seen: dict[frozenset[str], bool] = {}
     kept = []
     for pair in everything:

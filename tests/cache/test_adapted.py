@@ -7,7 +7,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cache.adapted import ANCHORS, CALIBRATION, Adapted, calibrated, read_adapted
+from cache.adapted import (
+    ANCHORS,
+    CALIBRATION,
+    CARD,
+    READER,
+    Adapted,
+    calibrated,
+    own_reader,
+    read_adapted,
+    reader_name,
+)
 from cache.anchors import Anchors
 from cache.calibration import FEATURES, Calibration, to_json
 
@@ -73,3 +83,47 @@ def test_a_calibration_of_another_version_is_not_used(folder: Path, caplog: pyte
     (folder / CALIBRATION).write_text(to_json(replace(MADE, weights=(1.0, 2.0))))
     assert read_adapted(folder, "minilm@1", "reader@1") is None
     assert "2 weights; this version has" in caplog.text
+
+
+@pytest.fixture
+def own(folder: Path) -> Path:
+    """A reader of its own stands there, as its calibration knows it."""
+    (folder / READER).write_bytes(b"weights")
+    (folder / CALIBRATION).write_text(to_json(replace(MADE, reader=reader_name(folder / READER))))
+    (folder / CARD).write_text('{"base": "reader@base"}')
+    return folder
+
+
+def test_a_reader_that_learned_is_used_beside_the_one_it_began_as(own: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert own_reader(own, "reader@base")
+    assert own_reader(own, None), "nobody knows another"
+    (own / CARD).unlink()
+    assert own_reader(own, "reader@base"), "one that was put there by hand says not what it was made from"
+    assert not caplog.records
+
+
+def test_without_a_reader_of_its_own_nothing_is_said(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert not own_reader(folder, "reader@base")
+    assert not caplog.records
+
+
+def test_a_reader_taught_from_another_is_not_used_and_the_way_out_is_told(
+    own: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert not own_reader(own, "reader@new")
+    assert "taught from reader@base, and reader@new is in use now" in caplog.text
+    assert "`rejoinder train` teaches anew" in caplog.text
+
+
+@pytest.mark.parametrize("content", [b"", b"weight", b"weights of another"])
+def test_a_damaged_reader_is_never_opened(own: Path, caplog: pytest.LogCaptureFixture, content: bytes) -> None:
+    (own / READER).write_bytes(content)
+    assert not own_reader(own, "reader@base")
+    assert "is not the one that its calibration was made for" in caplog.text
+
+
+@pytest.mark.parametrize("card", ["", "{", "[]", "{}"])
+def test_a_damaged_card_costs_the_reader_not_the_start(own: Path, caplog: pytest.LogCaptureFixture, card: str) -> None:
+    (own / CARD).write_text(card)
+    assert not own_reader(own, "reader@base")
+    assert "is not used" in caplog.text

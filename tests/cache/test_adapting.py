@@ -194,3 +194,34 @@ def test_better_is_within_the_budget_first_and_more_right_answers_then(
 )  # fmt: skip
 def test_a_budget_is_kept_as_far_as_a_count_can_tell(served: int, wrong: int, within: bool) -> None:
     assert Scorecard(1000, served, wrong).within(BUDGET) is within
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "beats"),
+    [
+        ((100, 30, 0), (100, 20, 0), True),
+        ((100, 20, 0), (100, 20, 0), False),
+        ((100, 30, 2), (100, 20, 0), False),  # more hits, and a larger share of wrong ones
+        ((100, 20, 0), (100, 0, 0), True),
+        ((100, 10, 0), (100, 0, 0), False),  # none wrong of ten proves nothing
+        ((100, 10, 3), (100, 0, 0), False),  # not within the budget
+        ((1000, 400, 4), (1000, 300, 4), True),
+        ((100, 19, 0), (100, 20, 1), False),  # no more right ones
+    ],
+)  # fmt: skip
+def test_a_reader_is_taken_only_for_more_hits_and_no_larger_share_of_wrong_ones(
+    new: tuple[int, int, int], old: tuple[int, int, int], beats: bool
+) -> None:
+    assert Scorecard(*new).beats(Scorecard(*old), 0.02) is beats
+
+
+async def test_questions_of_different_parts_never_meet() -> None:
+    labelled = world()
+    whole = await material(labelled)
+    reader = ScriptedReader()
+    apart = whole.read_by([reader, reader], [number % 2 for number in range(len(labelled))])
+    await adapted(apart, START, 0.05, "a", silent)
+    place = {each.question: number for number, each in enumerate(whole.labelled)}
+    assert reader.asked
+    for asked, stored in reader.asked:
+        assert all(place[text] % 2 == place[asked] % 2 for text in stored)
