@@ -10,15 +10,18 @@ Read in this order; a module imports only what stands above it:
     anchors · adapted · belief  what the operator's labels taught, and what a scope's own say
     policy · guards · trust     how far may it travel · near is not the same · is near near enough     (pure)
     comparison · comparator     do two answers to one question say the same
+    standalone · lineage        does a turn lean on those before it · what was meant before a question     (pure)
     asking                      from a request body to a Question
     protocols                   the seams: Embedder, Reader, VectorIndex, EntryStore
     embedder · index · store    those who wait: models, vectors, rows
     reader · assessor           reads two questions side by side · asks it, weighs, learns from labels
+    receipts                    which turn was answered from which entry
     tiers                       session · recent · similar
     reviews                     what people say of answers: labels, quarantine, release
     tiered                      TieredCache: lookup, keep, store, forget, explain
     opening                     open_cache: the one place that puts the parts together
-    adapting · schooling        learning from labelled questions: `rejoinder train`
+    adapting · coaching         what trust, and what the reader, learn from labelled questions
+    schooling                   `rejoinder train`: both, and which of old and new is kept
 
 Write path: `keep` (memory, at once) → `store` (durable) → index.  Read path: session → recent → similar.
 `proxy` sees only the names below.

@@ -10,8 +10,10 @@ from enum import StrEnum
 from typing import Any
 
 from cache import fingerprint
-from cache.policy import EXACT_ONLY, Controls
-from cache.question import Kind, Question, Scope, Trait
+from cache.followups import sense
+from cache.lineage import past_of, read_chat
+from cache.policy import EXACT_ONLY, Controls, Rules, kept_to_its_session
+from cache.question import Kind, Past, Question, Scope, Trait
 from cache.traits import traits_of
 
 
@@ -84,9 +86,11 @@ class _Found:
 
 
 def ask(
-    kind: Kind, body: Mapping[str, Any], caller: Caller, controls: Controls, secret: bytes, revision: str = ""
-) -> Question:
+    kind: Kind, body: Mapping[str, Any], caller: Caller, controls: Controls, secret: bytes, revision: str = "",
+    rules: Rules | None = None,
+) -> Question:  # fmt: skip
     """Read one request body. revision: what stands behind the model's name now, such as the path of its weights.
+    rules: what they say of lineage; None = a request is known by its exact bytes.
 
     A body that this code does not understand (a missing or odd `messages`) still gets an exact key: the worker will
     say what is wrong with it, and errors are never stored."""
@@ -101,7 +105,8 @@ def ask(
     said, earlier = found.said, found.earlier
     while earlier and not said.strip():  # a picture alone: what was said before it counts
         said, earlier = earlier[-1], earlier[:-1]
-    if said.strip() or found.around:
+    unread = controls.no_cache and controls.no_store  # nothing is looked up or kept, so nothing has to be understood
+    if not unread and (said.strip() or found.around):
         traits |= traits_of(said if said.strip() else "?", earlier, found.around)
     if found.text is None or not found.text.strip():
         traits.add(Trait.NO_TEXT)
@@ -109,22 +114,56 @@ def ask(
         traits.add(Trait.LONG_TEXT)
     if _wants_the_same_every_time(body):
         traits.discard(Trait.CREATIVE)
-    comparable = None if traits & EXACT_ONLY else found.text
+    comparable = None if unread or traits & EXACT_ONLY else found.text
     name = "messages" if kind is Kind.CHAT else "prompt"
     scope_place = place if found.text is None else _WITH_HOLE + place
     _, scope_key = fingerprint.exact(scope_place, fingerprint.canonical({**answer_fields, name: found.rest}), secret)
     model = body.get("model")
+    past = None
+    if rules is not None and rules.lineage and comparable is not None:
+        past, traits = _past(answer_fields, found, place, (scope_key, key, proof), secret, rules, traits)
+    wording = None
+    if comparable is not None:
+        meaning = sense(comparable) if past is not None and past.turns else None
+        wording = fingerprint.meant(meaning) if meaning is not None else fingerprint.wording(comparable)
     return Question(
         kind=kind,
         scope=Scope(caller.tenant, model if isinstance(model, str) else "", scope_key),
         text=comparable,
         key=key,
         proof=proof,
-        wording=fingerprint.wording(comparable) if comparable is not None else None,
+        wording=wording,
         traits=frozenset(traits),
         limit=_limit(body),
         session=caller.session,
+        past=past,
     )
+
+
+def _past(
+    fields: Mapping[str, Any], found: _Found, place: bytes, exact: tuple[str, str, str], secret: bytes, rules: Rules,
+    traits: set[Trait],
+) -> tuple[Past | None, set[Trait]]:  # fmt: skip
+    """What was said before (None where the messages are no plain talk), and the traits that are left.
+
+    That an earlier turn asked of the asker's own account does not make a later subject his: where nothing that belongs
+    to the question speaks of it, and he told no data of his own at all, the question is anybody's."""
+    messages = fields["messages"]
+    chat = read_chat(messages)
+    if chat is None or found.text is None:
+        return None, traits
+    fresh = exact
+    if chat.turns:
+        bare = fingerprint.canonical({**fields, "messages": [*chat.before, messages[-1]]})
+        holed = fingerprint.canonical({**fields, "messages": [*chat.before, found.rest[-1]]})
+        fresh = (fingerprint.exact(_WITH_HOLE + place, holed, secret)[1], *fingerprint.exact(place, bare, secret))
+    kept = kept_to_its_session(frozenset(traits), rules) is not None
+    past = past_of(chat, found.text, messages[-1], fresh, exact, rules, kept=kept and Trait.PERSONAL in traits)
+    if not kept or Trait.PERSONAL in traits:
+        return past, traits
+    if not past.whole and not kept_to_its_session(traits_of(found.said, past.said[:-1], found.around), rules):
+        return past, traits - {Trait.ACCOUNT}
+    return past_of(chat, found.text, messages[-1], fresh, exact, rules, kept=True), traits
 
 
 def _find(kind: Kind, body: Mapping[str, Any], controls: Controls) -> _Found:

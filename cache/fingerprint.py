@@ -54,6 +54,11 @@ def wording(text: str) -> str | None:
     return xxhash.xxh3_128_hexdigest("\x1f".join(words).encode("utf-8", "surrogatepass")) if words else None
 
 
+def meant(sense: str) -> str:
+    """32 hex digits that stand for a follow-up of this sense instead of its words. See `cache.followups`."""
+    return xxhash.xxh3_128_hexdigest(f"\x1f\x1f{sense}".encode())
+
+
 @lru_cache(maxsize=16)
 def _keyed(secret: bytes) -> tuple[Any, Any]:
     """HMAC's two hash states with the key already absorbed: copying them saves two fifths of `hmac.digest`'s time

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cache.adapted import calibrated, read_adapted
+from cache.adapted import calibrated, own_reader, read_adapted, reader_name
 from cache.assessor import Assessor
 from cache.embedder import open_embedder
 from cache.index.partitions import PartitionIndex
@@ -16,6 +16,7 @@ from cache.index.snapshot import open_index, save
 from cache.policy import Rules
 from cache.protocols import Clock, Embedder, EntryStore, Judge
 from cache.reader import open_reader, reader_folder
+from cache.receipts import Receipts
 from cache.store.memory import MemoryStore
 from cache.store.redis import RedisStore
 from cache.store.sqlite import SqliteStore
@@ -35,7 +36,7 @@ class CacheSettings:
     fingerprint: of the secret that keys the digests; a store made under another one is refused.
     max_false_hit_rate: the budget, a share in [0, 1] of what is served by meaning; budgets: a tenant's own.
     reader: `default` (shipped), `none`, or a folder that holds model.onnx.  adapted_dir: where `rejoinder train` leaves
-    what it learned; None = the place beside the store."""
+    what it learned; None = the place beside the store.  receipts: most turns whose entries are remembered in memory."""
 
     rules: Rules
     fingerprint: str
@@ -55,6 +56,7 @@ class CacheSettings:
     session_idle_s: float = 3600.0
     sessions: int = 10_000
     sweep_s: float = 60.0
+    receipts: int = 100_000
 
 
 @contextlib.asynccontextmanager
@@ -76,7 +78,11 @@ async def open_cache(
         session = SessionTier(clock, sessions=settings.sessions, idle_s=settings.session_idle_s)
         recent = RecentTier(kept, clock, window_s=settings.rules.recent_window_s, deadline_s=settings.store_deadline_s)
         assessor = await _assessor(settings, clock, model, judge, stack)
-        cache = TieredCache(kept, session, recent, similar, clock, sweep_s=settings.sweep_s, assessor=assessor)
+        most = settings.receipts if settings.rules.lineage else 0
+        receipts = Receipts(kept, clock, most=most, deadline_s=settings.store_deadline_s)
+        cache = TieredCache(
+            kept, session, recent, similar, clock, sweep_s=settings.sweep_s, assessor=assessor, receipts=receipts
+        )
         yield await stack.enter_async_context(cache)
 
 
@@ -95,8 +101,8 @@ async def _assessor(
     for folder in folders if settings.reader != "none" else []:
         if embedder is None or calibrated(folder, embedder.name) is None:
             continue
-        own = folder / "model.onnx"
-        reader = open_reader(str(folder) if own.is_file() else settings.reader, deadline_s=settings.reader_deadline_s)
+        own = folder == adapted and own_reader(folder, _name_of(reader_folder(settings.reader)))
+        reader = open_reader(str(folder) if own else settings.reader, deadline_s=settings.reader_deadline_s)
         if reader is None:
             break
         reader = await stack.enter_async_context(reader)
@@ -108,6 +114,14 @@ async def _assessor(
             "no reader was calibrated for the embedder %s: its cautious threshold and all guards decide", embedder.name
         )
     return Assessor(clock, judge=judge, budget_of=budget_of)
+
+
+def _name_of(folder: Path | None) -> str | None:
+    """Of the reader that ships, or that the operator named; None = there is none."""
+    try:
+        return None if folder is None else reader_name(folder / "model.onnx")
+    except OSError:
+        return None
 
 
 def _store(settings: CacheSettings, clock: Clock) -> EntryStore:

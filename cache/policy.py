@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Literal
 
-from cache.entry import Entry
+from cache.entry import Answer, Entry
 from cache.question import Question, Reach, Trait
 
 
@@ -50,13 +50,19 @@ class Rules:
     """The operator's part of the judgement. All times in seconds.
 
     account_questions: "shared" where the assistant knows nothing of its users' accounts, so that "Where is my order?"
-    has one answer for everybody. Who tells data of his own is kept to his session in any case."""
+    has one answer for everybody. Who tells data of his own is kept to his session in any case.
+    lineage: whether turns answered from one entry count as the same turn.  lineage_reset_on_standalone: whether what
+    was said before the last turn that surely stands alone is left out.  standalone_across_history: whether a question
+    that surely stands alone is looked up as in a new conversation."""
 
     ttl_s: float = 24 * 3600.0
     time_bound_ttl_s: float = 60.0
     recent_window_s: float = 24 * 3600.0
     reach: Reach = Reach.SIMILAR
     account_questions: Literal["session", "shared"] = "session"
+    lineage: bool = True
+    lineage_reset_on_standalone: bool = True
+    standalone_across_history: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +103,7 @@ def judge(question: Question, controls: Controls, rules: Rules) -> Verdict:
     ttl_s = rules.ttl_s if controls.ttl_s is None else min(controls.ttl_s, rules.ttl_s)
     write, reason = rules.reach, "shared inside its scope"
     traits = question.traits
-    kept = _kept_to_its_session(traits, rules)
+    kept = kept_to_its_session(traits, rules)
     if Trait.TIME_BOUND in traits:  # whatever else it is, its moment passes
         ttl_s = min(ttl_s, rules.time_bound_ttl_s)
     if Trait.CREATIVE in traits:
@@ -132,7 +138,7 @@ def held_back(question: Question, verdict: Verdict, asked: int, askers: int) -> 
     return replace(verdict, write=write, reason=f"asked by {asked} of the {askers} callers after whom it is shared")
 
 
-def _kept_to_its_session(traits: frozenset[Trait], rules: Rules) -> str | None:
+def kept_to_its_session(traits: frozenset[Trait], rules: Rules) -> str | None:
     """Why, if so. An account question is shared only where its words are all there is: a tool may look into accounts,
     a picture or an unread part may show whose affair it is."""
     if Trait.PERSONAL in traits:
@@ -167,6 +173,15 @@ def unacceptable(entry: Entry, question: Question, verdict: Verdict, now_s: floa
         if entry.answer.tokens > question.limit:
             return f"{entry.answer.tokens} tokens, the caller accepts {question.limit}"
     return None
+
+
+def entry_of(question: Question, verdict: Verdict, answer: Answer, entry_id: int, now_s: float) -> Entry:
+    """What is kept of an answered question."""
+    return Entry(
+        id=entry_id, kind=question.kind, scope=question.scope, text=question.text, key=question.key,
+        proof=question.proof, wording=question.wording, reach=verdict.write, answer=answer, created_s=now_s,
+        expires_s=now_s + verdict.ttl_s,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,4 +249,7 @@ def flight_key(question: Question, verdict: Verdict) -> tuple[str, str, int | No
     """Equal keys may share one generation. A question kept to its session shares with that session only.
     The proof, not the fast key, tells questions apart; the limit is part of it because it cuts the answer."""
     session = (question.session or "") if verdict.write is Reach.SESSION else ""
-    return question.scope.key, question.proof, question.limit, session
+    scope_key, proof, past = question.scope.key, question.proof, question.past
+    if past is not None and not past.whole:  # what it is told may yet prove to lean on turns that others have not
+        scope_key, _, proof = past.exact
+    return scope_key, proof, question.limit, session

@@ -17,6 +17,7 @@ QUARANTINE = 10_000  # entries out of service, likewise
 BARRED_S = 86_400.0  # how long an id is barred that was called wrong before it was stored
 ASKED_S = 86_400.0  # how long it counts who asked a question
 ASKED = 200_000  # pairs of question and principal that are remembered
+RECEIPTS = 200_000  # receipts that a store keeps, the newest
 
 Clock = Callable[[], float]  # seconds since the Unix epoch; injected so that tests own the time
 
@@ -144,6 +145,15 @@ class Selection:
     expired_by_s: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """A turn of a chat was answered from an entry. name: 32 hex digits, see `cache.lineage`.  expires_s: its end."""
+
+    name: str
+    entry_id: int
+    expires_s: float
+
+
 class Ledger(Protocol):
     """What people say of entries, and what follows. Part of every EntryStore.
 
@@ -187,6 +197,14 @@ class Ledger(Protocol):
     async def asked_by(self, place: str, principal: str, tenant: str) -> int:
         """Note who asked a question. place: a name for the question.  Returns how many distinct principals of this
         tenant asked it within a day, this one included."""
+        ...
+
+    async def note_receipts(self, noted: Sequence[Receipt]) -> None:
+        """Keep receipts, each in place of an earlier one of its name. The newest RECEIPTS are kept."""
+        ...
+
+    async def receipts(self, names: Sequence[str]) -> list[Receipt]:
+        """Those of these names whose entries can be served: held, not expired, not quarantined. In no order."""
         ...
 
 

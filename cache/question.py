@@ -55,6 +55,29 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
+class Past:
+    """What was said before a question, as far as its lineage goes (see `cache.lineage`). Digests are 32 hex digits.
+
+    turns: of the exact text of the turns that the question may lean on, oldest first; none where it stands alone.
+    receipts: under which each of these may have been noted, in the same order.  whole: whether these are all turns.
+    asked: of the question and the turns before it, from each place where a later chain may begin; with the answer each
+    makes a receipt of this turn.
+    fresh, exact: scope key, key and proof of the question without its turns, and of the request as it stands.
+    reason: how this past was chosen, for a person.
+    said, unsaid: the asker's words in these turns and the question, and in all others."""
+
+    turns: tuple[str, ...]
+    receipts: tuple[str, ...]
+    whole: bool
+    asked: tuple[str, ...]
+    fresh: tuple[str, str, str]
+    exact: tuple[str, str, str]
+    reason: str
+    said: tuple[str, ...]
+    unsaid: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """One request, read once.
 
@@ -63,7 +86,9 @@ class Question:
     bytes, compared before serving because xxh3 is fast but not collision-resistant.
     wording: 32 hex digits, fingerprint of the text's words; None = nothing left to compare.
     limit: most completion tokens the caller accepts; None = the model's default.
-    session: keyed digest of a *strong* session identity; None = no SESSION tier for this request."""
+    session: keyed digest of a *strong* session identity; None = no SESSION tier for this request.
+    past: what was said before; None = the request is known by its exact bytes only.  recognised: how many of its turns
+    are known to have been answered from an entry."""
 
     kind: Kind
     scope: Scope
@@ -74,3 +99,5 @@ class Question:
     traits: frozenset[Trait]
     limit: int | None
     session: str | None
+    past: Past | None = None
+    recognised: int = 0

@@ -18,10 +18,12 @@ from cache.entry import Answer, Entry, Hit, Likeness, Miss, Vector
 from cache.errors import EmbedderUnavailable, StoreUnavailable, TextTooLong
 from cache.evidence import Label
 from cache.forgetting import Forgettings
+from cache.lineage import in_full, kept_as
 from cache.owed import OwedVectors
-from cache.policy import Verdict, unacceptable
+from cache.policy import Verdict, entry_of, unacceptable
 from cache.protocols import Change, Clock, Embedder, EntryStore, Row, Selection
 from cache.question import Question, Reach
+from cache.receipts import Receipts
 from cache.reviews import Reviews
 from cache.store.record import matches
 from cache.tiers.recent import RecentTier
@@ -32,7 +34,7 @@ from cache.trust import Candidate, Explanation, likeness_of, outcome_of
 
 log = logging.getLogger(__name__)
 
-_REPAY_S = 0.5  # how often late vectors are tried again
+_REPAY_S = 0.5  # how often late vectors are tried again, and receipts written
 _PATIENCE_S = 5.0  # how long one of them may take
 
 
@@ -41,12 +43,13 @@ class TieredCache:
     given.
 
     similar: None where there is no embedder.  sweep_s, snapshot_s: how often, in seconds.  assessor: weighs what is
-    near; one without a reader where none is given.
+    near; one without a reader where none is given.  receipts: of the answers that were told.
     reviews: what people say of answers, and what follows from it."""
 
     def __init__(
         self, store: EntryStore, session: SessionTier, recent: RecentTier, similar: SimilarTier | None, clock: Clock, *,
         sweep_s: float = 60.0, snapshot_s: float = 600.0, assessor: Assessor | None = None,
+        receipts: Receipts | None = None,
     ) -> None:  # fmt: skip
         self._store = store
         self._session = session
@@ -61,6 +64,7 @@ class TieredCache:
         self._forgettings = Forgettings()
         self._owed = OwedVectors(self._embed_late, self._put_late)
         self._chores = Chores()
+        self.receipts = receipts or Receipts(store, clock)
         self.reviews = Reviews(store, clock, self._assessor, drop=self._drop, restored=self._restored)
 
     async def __aenter__(self) -> Self:
@@ -68,6 +72,7 @@ class TieredCache:
         self._chores.begin(every(self._sweep_s, self.sweep), "sweep")
         self._chores.begin(follow(self._store, self._apply), "feed")
         self._chores.begin(every(_REPAY_S, self.repay), "vectors")
+        self._chores.begin(every(_REPAY_S, self.receipts.flush), "receipts")
         if self._similar is not None:
             self._chores.begin(every(self._snapshot_s, self._similar.snapshot), "snapshot")
         return self
@@ -76,6 +81,7 @@ class TieredCache:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._chores.end()
+        await self.receipts.flush()
 
     # ── read path ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -83,6 +89,7 @@ class TieredCache:
         """The nearest sure hit, or a miss with its reason. Never raises: a broken tier is a miss."""
         outcome = await self._look(question, verdict)
         if isinstance(outcome, Hit):
+            self.receipts.note(question, outcome.entry)
             self.reviews.served.note(question, outcome, self._clock())
         return outcome
 
@@ -90,8 +97,7 @@ class TieredCache:
         verdict = self.reviews.mindful(question, verdict)
         if verdict.read is Reach.NOWHERE:
             return Miss(verdict.why.value, verdict.reason)
-        hit = self.at_hand(question, verdict)
-        if hit is not None:
+        if (hit := self._at_hand(question, verdict)) is not None:
             return hit
         if verdict.read < Reach.RECENT:
             return Miss("not-in-session", verdict.reason)
@@ -103,11 +109,16 @@ class TieredCache:
         if isinstance(outcome, Miss):
             # While we waited, the generation of an equal question may have landed: its flight is gone, and without a
             # second look at what is in memory a worker would be asked the same again.
-            return self.at_hand(question, verdict) or outcome
+            return self._at_hand(question, verdict) or outcome
         return outcome
 
     def at_hand(self, question: Question, verdict: Verdict) -> Hit | None:
         """A sure hit that is in memory; never waits. The way of most hits, so it is short."""
+        if (hit := self._at_hand(question, verdict)) is not None:
+            self.receipts.note(question, hit.entry)
+        return hit
+
+    def _at_hand(self, question: Question, verdict: Verdict) -> Hit | None:
         if verdict.read is Reach.NOWHERE:
             return None
         if question.session is not None:
@@ -117,7 +128,9 @@ class TieredCache:
                 return hit
         if verdict.read < Reach.RECENT:
             return None
-        return self._sure(question, verdict, self._recent.hot(question), self._recent.name)
+        hit = self._sure(question, verdict, self._recent.hot(question), self._recent.name)
+        whole = in_full(question) if hit is None else None
+        return hit if whole is None else self._at_hand(whole, verdict)
 
     async def _farther(self, question: Question, verdict: Verdict) -> Hit | Miss:
         """What the store and the index know."""
@@ -215,25 +228,21 @@ class TieredCache:
         since: `forgets` when the answer was asked for.  entry_id: from `new_id`, where it was told already."""
         if verdict.write is Reach.NOWHERE or (since is not None and self._forgettings.cover(question, since)):
             return None
-        entry_id = entry_id or self.new_id()
-        if self.reviews.barred(entry_id):
+        if self.reviews.barred(entry_id := entry_id or self.new_id()):
             return None
-        now_s = self._clock()
-        entry = Entry(
-            id=entry_id, kind=question.kind, scope=question.scope, text=question.text, key=question.key,
-            proof=question.proof, wording=question.wording, reach=verdict.write, answer=answer, created_s=now_s,
-            expires_s=now_s + verdict.ttl_s,
-        )  # fmt: skip
+        entry = entry_of(kept_as(question, answer), verdict, answer, entry_id, self._clock())
         self._session.put(question, entry)
         if entry.reach >= Reach.RECENT:
             self._recent.keep_hot(entry)
             self._storing[entry.id] = entry
+            self.receipts.note(question, entry)
         return entry
 
     def note(self, question: Question, entry: Entry) -> None:
         """A session that shared somebody's generation was told the same answer; unless it was forgotten meanwhile."""
         if entry.id in self._session or entry.id in self._recent:
             self._session.put(question, entry)
+            self.receipts.note(question, entry)
 
     async def store(self, entry: Entry, vector: Vector | None = None) -> bool:
         """Make a kept entry durable and findable by meaning. Returns whether the store acknowledged it.
@@ -297,8 +306,8 @@ class TieredCache:
         """Delete from every tier. Returns how many entries. Raises StoreUnavailable: the caller must know."""
         self._forgettings.note(selection)
         held = [entry for entry in self._storing.values() if entry is not None]
-        for tier in (self._session, self._recent):
-            held += tier.matching(selection.tenant, selection.model)
+        held += self._session.matching(selection.tenant, selection.model)
+        held += self._recent.matching(selection.tenant, selection.model)
         here = {entry.id for entry in held if matches(selection, entry.id, entry.scope, entry.expires_s)}
         self.reviews.forget(selection)
         # First what is in memory: it is served without asking the store, also while that is away.
@@ -356,8 +365,7 @@ class TieredCache:
 
     async def _drop(self, entry_ids: Iterable[int]) -> None:
         """Every tier forgets these; the store already has."""
-        gone = list(entry_ids)
-        if not gone:
+        if not (gone := list(entry_ids)):
             return
         for entry_id in gone:
             self._owed.drop(entry_id)
@@ -366,6 +374,7 @@ class TieredCache:
         self._drops += 1
         self._session.forget(gone)
         self._recent.forget(gone)
+        self.receipts.forget(gone)
         if self._similar is not None:
             await self._similar.forget(gone)
 
@@ -380,6 +389,7 @@ class TieredCache:
             self._drops += 1
             self._recent.forget_all()
             self._session.forget_shared()
+            self.receipts.forget_all()
             await self.reviews.load()
             if self._similar is not None and not await self._similar.reload():
                 raise StoreUnavailable("the store went away while its index was read again")

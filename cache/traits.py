@@ -7,7 +7,8 @@ its absence could cost somebody's privacy. `language` is offered here too: the o
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 from cache.identifiers import (
     asks_own,
@@ -27,7 +28,8 @@ __all__ = ["language", "traits_of"]
 _LONGEST_SEARCHED = 60_000  # characters of all turns together: about 20 ms of prose, 85 ms of digits
 _LONGEST_WEIGHED = 40_000  # of the earlier ones, those whose sentences are weighed
 _TURN = 60  # characters that take as long as one turn by itself
-_LONGEST_READ = 20_000  # characters; a longer text is read at both ends, where people put their question
+_LONGEST_KEPT = 4_000  # of a turn whose reading is remembered: 1,024 of them are some megabytes
+_LONGEST_READ = 8_000  # characters; a longer text is read at both ends, where people put their question
 _WORD = re.compile(r"[a-z]+")
 _POINTS_BACK = re.compile(
     r"\b(?:where|when|what|how|has|have|is|are|was|were|did|does|will|why)\b(?:'s)?[^?.!]{0,20}\b(?:it|they|them|that"
@@ -133,17 +135,29 @@ def _told(text: str, earlier: Sequence[str], around: Sequence[str]) -> set[Trait
         for turn in turns:
             if left <= 0:
                 return found | {Trait.LONG_TEXT}
-            words = folded(turn[:left])
-            sentences = _sentences(words[: max(weighed, 0)])
-            if holds_data(words) or any(map(tells_own, sentences)):
+            look = _turn_says if len(turn) > _LONGEST_KEPT else _remembered
+            says = look(turn[:left], max(weighed, 0) if weighed < len(turn) else None, holds_data)
+            if says is Trait.PERSONAL:
                 return {Trait.PERSONAL}
-            if any(asks_own(each) or speaks_of_own(each) for each in sentences):
-                if names_somebody(words):
-                    return {Trait.PERSONAL}
-                found.add(Trait.ACCOUNT)
+            if says is not None:
+                found.add(says)
             left -= len(turn) + _TURN
             weighed -= len(turn)
     return found | {Trait.LONG_TEXT} if left < 0 or weighed < 0 else found
+
+
+def _turn_says(turn: str, weighed: int | None, holds_data: Callable[[str], bool]) -> Trait | None:
+    """weighed: characters whose sentences are read; None = all."""
+    words = folded(turn)
+    sentences = _sentences(words[:weighed])
+    if holds_data(words) or any(map(tells_own, sentences)):
+        return Trait.PERSONAL
+    if any(asks_own(each) or speaks_of_own(each) for each in sentences):
+        return Trait.PERSONAL if names_somebody(words) else Trait.ACCOUNT
+    return None
+
+
+_remembered = lru_cache(maxsize=1024)(_turn_says)  # a chat sends its earlier turns again with every new one
 
 
 def _sentences(text: str) -> list[str]:

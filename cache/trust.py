@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from cache.calibration import Calibration, Features, described, probability
 from cache.entry import Entry, Hit, Likeness, Miss, Refusal, Vector
 from cache.evidence import Evidence
+from cache.followups import other_sense, sense
 from cache.guards import objections, read
 from cache.policy import Verdict, unacceptable
 from cache.question import Question
@@ -71,7 +72,12 @@ def likeness_of(entry: Entry, question: Question) -> Likeness | None:
         return Likeness.EXACT
     if question.wording is not None and entry.wording == question.wording:
         # The fingerprint finds, the words decide: xxh3 can be made to collide, and this likeness passes no guard.
-        same = entry.text is not None and question.text is not None and worded(entry.text) == worded(question.text)
+        if entry.text is None or question.text is None:
+            return None
+        same = worded(entry.text) == worded(question.text) or (
+            question.past is not None and bool(question.past.turns) and sense(question.text) is not None
+            and sense(entry.text) == sense(question.text)
+        )  # fmt: skip
         return Likeness.WORDING if same else None
     return None
 
@@ -153,6 +159,10 @@ def nominate(
             continue
         if window is not None and tokens_of(question.text or "") + tokens_of(stored) > window:
             refused.append(Refusal(entry.id, stored, similarity, "trust", "the two are too long to be read together"))
+            continue
+        reason = other_sense(question.text or "", stored)
+        if reason is not None:
+            refused.append(Refusal(entry.id, stored, similarity, "sense", reason))
             continue
         found = objections(asked, read(stored))
         deciding = next((each for each in found if each.guard in HARD), None)

@@ -1,4 +1,4 @@
-"""The SQL of what people say of entries: labels, quarantine, what sessions hid, who asked what.
+"""The SQL of what people say of entries: labels, quarantine, what sessions hid, who asked what, receipts.
 
 These tables stand beside the entries, in the same file and on the same thread. They came later than the entries did, so
 they are made where they are missing. Whoever calls holds the transaction.
@@ -10,7 +10,17 @@ from typing import Final
 
 from cache.entry import Entry
 from cache.evidence import Label
-from cache.protocols import ASKED, ASKED_S, BARRED_S, HIDDEN, LABELS, QUARANTINE, Selection
+from cache.protocols import (
+    ASKED,
+    ASKED_S,
+    BARRED_S,
+    HIDDEN,
+    LABELS,
+    QUARANTINE,
+    RECEIPTS,
+    Receipt,
+    Selection,
+)
 from cache.review import Complaint, Quarantined
 from cache.store.record import COLUMNS, complains, from_columns, label_from_text, label_to_text
 
@@ -39,6 +49,11 @@ CREATE TABLE IF NOT EXISTS asked (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, tenant TEXT NOT NULL, place TEXT NOT NULL, principal TEXT NOT NULL,
     at_s REAL NOT NULL, UNIQUE (tenant, place, principal)
 );
+CREATE TABLE IF NOT EXISTS receipt (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, entry INTEGER NOT NULL, expires_s REAL NOT NULL
+);
+CREATE INDEX IF NOT EXISTS receipt_entry ON receipt (entry);
+CREATE INDEX IF NOT EXISTS receipt_expires ON receipt (expires_s);
 """
 
 _ALL = ", ".join(COLUMNS)
@@ -145,12 +160,29 @@ class Ledger:
         query = "SELECT count(*) FROM asked WHERE tenant = ? AND place = ? AND at_s > ?"
         return int(self._db.execute(query, (tenant, place, now_s - ASKED_S)).fetchone()[0])
 
+    # ── receipts ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def note_receipts(self, noted: Sequence[Receipt]) -> None:
+        rows = [(each.name, each.entry_id, each.expires_s) for each in noted]
+        self._db.executemany("REPLACE INTO receipt (name, entry, expires_s) VALUES (?, ?, ?)", rows)
+        self._trim("receipt", RECEIPTS)
+
+    def receipts(self, names: Sequence[str], now_s: float) -> list[Receipt]:
+        """At most some hundreds of names."""
+        query = (
+            "SELECT receipt.name, entry.id, entry.expires_s FROM receipt JOIN entry ON entry.id = receipt.entry "
+            f"WHERE receipt.name IN ({', '.join('?' * len(names))}) AND entry.expires_s > ?"
+        )
+        return [Receipt(*row) for row in self._db.execute(query, (*names, now_s))]
+
     # ── erasing ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def forget(self, selection: Selection) -> tuple[int, ...]:
         """Delete what is quarantined and matches, and the labels of a tenant or a model that is forgotten whole.
         Returns the quarantined ones."""
         terms, values = _terms(selection, ("tenant", "model", "scope", "expires_s"))
+        if selection.expired_by_s is not None:
+            self._db.execute("DELETE FROM receipt WHERE expires_s <= ?", (selection.expired_by_s,))
         dropped = self._among("quarantine", "id", selection.ids, terms, values)
         if selection.ids is None and selection.scope_key is None and selection.expired_by_s is None:
             terms, values = _terms(selection, ("tenant", "model"))
@@ -165,6 +197,7 @@ class Ledger:
         each = [(entry_id,) for entry_id in entry_ids]
         self._db.executemany("DELETE FROM label WHERE entry = ?", each)
         self._db.executemany("DELETE FROM hidden WHERE entry = ?", each)
+        self._db.executemany("DELETE FROM receipt WHERE entry = ?", each)
 
     def _among(
         self, table: str, column: str, ids: Sequence[int] | None, terms: str, values: Sequence[object]

@@ -7,7 +7,7 @@ from typing import Self
 
 from cache.entry import Entry
 from cache.evidence import Label
-from cache.protocols import Change, Clock, Row, Selection
+from cache.protocols import Change, Clock, Receipt, Row, Selection
 from cache.question import Scope
 from cache.review import Complaint, Quarantined
 from cache.store.notes import Notes
@@ -143,6 +143,12 @@ class MemoryStore:
 
     async def asked_by(self, place: str, principal: str, tenant: str) -> int:
         return self._notes.asked_by(place, principal, tenant, self._clock())
+
+    async def note_receipts(self, noted: Sequence[Receipt]) -> None:
+        self._notes.note_receipts(noted)
+
+    async def receipts(self, names: Sequence[str]) -> list[Receipt]:
+        return self._notes.receipts(names, self._entries, self._clock())
 
     def _oldest(self) -> int:
         while True:

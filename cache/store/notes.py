@@ -1,11 +1,21 @@
-"""What people said of entries, as the memory store keeps it: the plainest reading of the Ledger. Pure."""
+"""The Ledger as the memory store keeps it, in its plainest reading: what people said of entries, and receipts. Pure."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from cache.entry import Entry
 from cache.evidence import Label
-from cache.protocols import ASKED, ASKED_S, BARRED_S, HIDDEN, LABELS, QUARANTINE, Selection
+from cache.protocols import (
+    ASKED,
+    ASKED_S,
+    BARRED_S,
+    HIDDEN,
+    LABELS,
+    QUARANTINE,
+    RECEIPTS,
+    Receipt,
+    Selection,
+)
 from cache.review import Complaint, Quarantined
 from cache.store.record import complains, matches, named
 
@@ -22,6 +32,7 @@ class Notes:
         self._hidden: dict[tuple[str, int], str] = {}  # (session, entry) → tenant
         self._out: dict[int, tuple[Quarantined, str, float]] = {}  # id → with the tenant, and until when
         self._asked: dict[tuple[str, str, str], float] = {}  # (tenant, place, principal) → when
+        self._receipts: dict[str, Receipt] = {}
 
     def add(self, label: Label, session: str, comment: str) -> int:
         """Returns how many distinct principals call the entry wrong."""
@@ -92,6 +103,18 @@ class Notes:
         since_s = now_s - ASKED_S
         return sum(who[:2] == (tenant, place) and at_s > since_s for who, at_s in self._asked.items())
 
+    def note_receipts(self, noted: Sequence[Receipt]) -> None:
+        for each in noted:
+            self._receipts.pop(each.name, None)
+            self._receipts[each.name] = each
+        _trim(self._receipts, RECEIPTS)
+
+    def receipts(self, names: Sequence[str], entries: Mapping[int, Entry], now_s: float) -> list[Receipt]:
+        """entries: those that are held."""
+        found = (self._receipts.get(name) for name in dict.fromkeys(names))
+        known = [(each.name, entries[each.entry_id]) for each in found if each is not None and each.entry_id in entries]
+        return [Receipt(name, entry.id, entry.expires_s) for name, entry in known if entry.expires_s > now_s]
+
     def forget(self, selection: Selection, gone: Sequence[int]) -> tuple[int, ...]:
         """gone: entries that matched.  Returns the quarantined ones that did."""
         dropped = []
@@ -102,9 +125,10 @@ class Notes:
                     del self._out[entry_id]
             elif _covers(selection, entry_id, tenant, None, until_s):
                 del self._out[entry_id]
+        ended = {*gone, *dropped, *named(selection)}
+        self._receipts = {name: each for name, each in self._receipts.items() if each.entry_id not in ended}
         if selection.expired_by_s is not None:
             return tuple(dropped)
-        ended = {*gone, *dropped, *named(selection)}
         wide = selection.ids is None and selection.scope_key is None
         for place, (label, _) in list(self._labels.items()):
             if label.entry_id in ended or (wide and _covers(selection, label.entry_id, label.tenant, label.model)):

@@ -20,7 +20,7 @@ import orjson
 from cache.entry import Entry
 from cache.errors import StateError, StoreUnavailable
 from cache.evidence import Label
-from cache.protocols import Change, Clock, Row, Selection
+from cache.protocols import Change, Clock, Receipt, Row, Selection
 from cache.question import Scope
 from cache.review import Complaint, Quarantined
 from cache.store.feed import Feed, Place, Writes
@@ -29,7 +29,7 @@ from cache.store.lifeline import FOREIGN, Lifeline, run
 from cache.store.link import Link, Reply, Word
 from cache.store.record import KEY_VERSION, SCHEMA
 from cache.store.redis_ledger import RedisLedger
-from cache.store.scripts import ADMIT, FIND, FORGET, PUT, SCRIPTS, Script
+from cache.store.scripts import ADMIT, FIND, FORGET, PUT, RECEIPTS, SCRIPTS, Script
 
 T = TypeVar("T")
 
@@ -219,6 +219,18 @@ class RedisStore:
 
     async def asked_by(self, place: str, principal: str, tenant: str) -> int:
         return await self._ledger.asked_by(place, principal, tenant)
+
+    async def note_receipts(self, noted: Sequence[Receipt]) -> None:
+        await self._ledger.note_receipts(noted)
+
+    async def receipts(self, names: Sequence[str]) -> list[Receipt]:
+        if not names:
+            return []
+        found = await self._lifeline.run(self._deadline_s, RECEIPTS, self._base, self._clock(), *names)
+        return [
+            Receipt(str(name.decode()), int(entry_id), math.inf if expires == b"" else float(expires))
+            for name, entry_id, expires in zip(found[::3], found[1::3], found[2::3], strict=True)
+        ]
 
     async def _admit(self) -> None:
         await self._link.calls(self._connect_s, [("SCRIPT", "LOAD", script.source) for script in SCRIPTS])

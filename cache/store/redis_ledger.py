@@ -4,6 +4,7 @@ Every change is one script; what is only listed is read in pages, so that the se
 """
 
 import hashlib
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar
@@ -12,7 +13,17 @@ import orjson
 
 from cache.entry import Entry
 from cache.evidence import Label
-from cache.protocols import ASKED, ASKED_S, BARRED_S, HIDDEN, LABELS, QUARANTINE, Clock
+from cache.protocols import (
+    ASKED,
+    ASKED_S,
+    BARRED_S,
+    HIDDEN,
+    LABELS,
+    QUARANTINE,
+    RECEIPTS,
+    Clock,
+    Receipt,
+)
 from cache.review import Complaint, Quarantined
 from cache.store import scripts
 from cache.store.hashes import read
@@ -107,6 +118,17 @@ class RedisLedger:
             scripts.ASKED, name, principal, tenant, now, now - ASKED_S, round(ASKED_S * 1000), ASKED
         )
         return int(count)
+
+    async def note_receipts(self, noted: Sequence[Receipt]) -> None:
+        now = self._clock()
+        for page in _pages(noted, PAGE):
+            words: list[Word] = []
+            for each in page:
+                left_s = each.expires_s - now
+                if left_s > 0:
+                    words += [each.name, each.entry_id, "" if left_s == math.inf else max(1, round(left_s * 1000))]
+            if words:
+                await self._change(scripts.NOTE, RECEIPTS, *words)
 
     async def forget(self, want: dict[str, Any], ids: Sequence[int] | None, gone: Sequence[int]) -> tuple[int, ...]:
         """What is out of service and matches, and what was said of entries that are gone. Returns the former.

@@ -16,6 +16,7 @@ What people say of entries, in the order of a counter in :meta (notes):
     :label             hash: <entry>:<principal> → [label, comment].  :labels lists them
     :bad:<entry>       set: the principals that call it wrong.  :review: those entries, by the latest time
     :hidden            sorted set: <entry>:<session>:<tenant>
+    :t:<receipt>       the id of the entry that a turn was answered from; expires with it.  :receipts lists them
     :p:<place>         sorted set: who asked this question, by time.  :places: <place>:<tenant>
 
 m = [id, tenant, model, scope, key, kind, text, proof, wording, reach, tokens, prompt tokens, created, expires,
@@ -327,6 +328,43 @@ end
 return {redis.call('ZCARD', place)}
 """
 
+_NOTE = """
+-- ARGV: most kept, then for each receipt its name, the entry's id, its life (ms) or ''.
+if foreign() then return redis.error_reply('FOREIGN another secret') end
+local listed = base .. ':receipts'
+for i = 6, #ARGV, 3 do
+    local n = redis.call('HINCRBY', meta, 'notes', 1)
+    if ARGV[i + 2] == '' then redis.call('SET', base .. ':t:' .. ARGV[i], ARGV[i + 1])
+    else redis.call('SET', base .. ':t:' .. ARGV[i], ARGV[i + 1], 'PX', ARGV[i + 2]) end
+    redis.call('ZADD', listed, n, ARGV[i])
+end
+for _, oldest in ipairs(redis.call('ZREVRANGE', listed, ARGV[5], -1)) do
+    redis.call('DEL', base .. ':t:' .. oldest)
+    redis.call('ZREM', listed, oldest)
+end
+return {}
+"""
+
+_RECEIPTS = """
+-- ARGV: now, names. Returns name, id and end of life of those whose entries are served.
+local now = tonumber(ARGV[1])
+local out = {}
+for i = 2, #ARGV do
+    local id = redis.call('GET', base .. ':t:' .. ARGV[i])
+    local found = id and redis.call('HGET', base .. ':e:' .. id, 'm')
+    if found then
+        local expires = cjson.decode(found)[14]
+        if not given(expires) then expires = '' end
+        if expires == '' or expires > now then
+            out[#out + 1] = ARGV[i]
+            out[#out + 1] = id
+            out[#out + 1] = expires == '' and '' or string.format('%.17g', expires)
+        end
+    end
+end
+return out
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Script:
@@ -353,4 +391,6 @@ RELEASE: Final = _script(_RELEASE)
 LABEL: Final = _script(_LABEL)
 LOSE: Final = _script(_LOSE)
 ASKED: Final = _script(_ASKED)
-SCRIPTS: Final = (ADMIT, PUT, FIND, FORGET, QUARANTINE, ERASE, RELEASE, LABEL, LOSE, ASKED)
+NOTE: Final = _script(_NOTE)
+RECEIPTS: Final = _script(_RECEIPTS)
+SCRIPTS: Final = (ADMIT, PUT, FIND, FORGET, QUARANTINE, ERASE, RELEASE, LABEL, LOSE, ASKED, NOTE, RECEIPTS)

@@ -19,7 +19,7 @@ from typing import Any, Self, TypeVar
 from cache.entry import Entry
 from cache.errors import StateError, StoreUnavailable
 from cache.evidence import Label
-from cache.protocols import Change, Clock, Row, Selection
+from cache.protocols import Change, Clock, Receipt, Row, Selection
 from cache.question import Scope
 from cache.review import Complaint, Quarantined
 from cache.store.directory import DirectoryLock, make_private, move_aside
@@ -208,6 +208,13 @@ class SqliteStore:
         return await self._write(
             lambda tables: tables.noted(lambda ledger: ledger.asked_by(place, principal, tenant, now))
         )
+
+    async def note_receipts(self, noted: Sequence[Receipt]) -> None:
+        await self._write(lambda tables: tables.noted(lambda ledger: ledger.note_receipts(noted)))
+
+    async def receipts(self, names: Sequence[str]) -> list[Receipt]:
+        now = self._clock()
+        return await self._read(lambda tables: tables.ledger.receipts(names, now)) if names else []
 
     # -- from the event loop to the thread -------------------------------------------------------------------------
 

@@ -111,7 +111,7 @@ async def _adapting(settings: Settings, err: TextIO) -> AsyncIterator[tuple[Adap
                 err.write(
                     f"adapted on {told.learned_from} questions; on unseen ones {new.served} of {new.asked} served, "
                     f"{new.wrong} wrong, before {old.served}, {old.wrong} wrong: "
-                    f"{'the new one is used' if told.taken else 'the old one stays'}\n"
+                    f"{'the new one is used' if told.taken else 'the old one stays'}\n{told.reader}\n"
                 )
 
         def cache_of(opened: CacheSettings, **more: Any) -> AbstractAsyncContextManager[TieredCache]:
@@ -144,7 +144,8 @@ async def train(
         labelled += [Labelled(each.text, f"{path}:{each.answer_id}") for each in pack.arrivals]
     told = await learn(labelled, folder, settings, err, always=always)
     return {
-        "learned_from": told.learned_from, "taken": told.taken, "folder": str(folder),
+        "learned_from": told.learned_from, "taken": told.taken, "folder": str(folder), "reader": told.reader,
+        "reader_taken": told.reader_taken,
         "budget": settings.max_false_hit_rate,
         "unseen": {"old": dataclasses.asdict(told.lesson.old), "new": dataclasses.asdict(told.lesson.new)},
     }  # fmt: skip

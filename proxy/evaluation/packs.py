@@ -2,6 +2,7 @@
 
     stream   {"query", "answer_id"}           also "question", or "messages" with the fields of an OpenAI body
     log      the same, with "answer" (a text or a chat.completion), "at", "tenant", "tokens" or "usage" where known
+    chats    {"messages": [user, assistant, …]}, each user message with its "answer_id": a stream of turns, in order
     pairs    {"a", "b", "same", "category"}   "would the answer to a serve b?"; a_messages, b_messages for whole chats
 
 The first line decides what a file is; every other line must be of the same kind, and a bad one is named. A log without
@@ -48,7 +49,10 @@ class Arrival:
 
     body: an OpenAI chat body.  text: its last user turn, for people.  answer_id: equal for questions that may share
     an answer; None = unknown.  answer: what was told at that time.  at_s: seconds since the Unix epoch, or None.
-    tokens: prompt and completion together, as the log has it.  answer_tokens: those of the answer alone."""
+    tokens: prompt and completion together, as the log has it.  answer_tokens: those of the answer alone.
+    conversation: a name for the chat whose turns are replayed one by one, with the answers that were told meanwhile in
+    place of the pack's; None = the messages stand as they are.  leaning: whether the turn cannot be understood without
+    those before it; None = nobody said."""
 
     body: Mapping[str, Any]
     text: str
@@ -58,6 +62,8 @@ class Arrival:
     at_s: float | None = None
     tokens: int | None = None
     answer_tokens: int | None = None
+    conversation: str | None = None
+    leaning: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +119,8 @@ def parse(text: str, name: str, *, log: bool = False, shown: str | None = None) 
                 pairs.append(_pair(row))
             elif is_pair:
                 raise PackError(f"this is a pair, but the file began with questions; expected {_QUESTION}")
+            elif not log and _is_chat(row):
+                arrivals += _turns(row, number)
             else:
                 arrivals.append(_arrival(row, log=log))
         except PackError as wrong:
@@ -190,6 +198,39 @@ def _arrival(row: Mapping[str, Any], *, log: bool) -> Arrival:
         asked.body, asked.text, None if answer_id is None else str(answer_id), answer,
         None if tenant is None else str(tenant), at_s, *_tokens(row, reply),
     )  # fmt: skip
+
+
+def _is_chat(row: Mapping[str, Any]) -> bool:
+    """Whether its own turns say which answers are right."""
+    messages = row.get("messages")
+    return isinstance(messages, list) and any(isinstance(turn, dict) and "answer_id" in turn for turn in messages)
+
+
+def _turns(row: Mapping[str, Any], number: int) -> list[Arrival]:
+    """Every user turn of a whole conversation, with what stands before it."""
+    found: list[Arrival] = []
+    said: list[dict[str, Any]] = []
+    messages = row["messages"]
+    rest = {name: row[name] for name in _REQUEST if name in row and name != "messages"}
+    for place, turn in enumerate(messages):
+        if not isinstance(turn, dict) or not isinstance(turn.get("content"), str):
+            raise PackError('"messages" of a conversation must be turns such as {"role": "user", "content": "…"}')
+        said.append({"role": turn.get("role"), "content": turn["content"]})
+        if turn.get("role") != "user":
+            continue
+        if turn.get("answer_id") is None:
+            raise PackError('a user turn does not say which answer is right: "answer_id" is missing')
+        following = messages[place + 1] if place + 1 < len(messages) else {}
+        told = isinstance(following, dict) and following.get("role") == "assistant"
+        answer = following.get("content") if told else None
+        leaning = turn.get("context_dependent")
+        found.append(Arrival(
+            {"model": MODEL, **rest, "messages": list(said)}, turn["content"], str(turn["answer_id"]),
+            answer if isinstance(answer, str) else None, None if row.get("tenant") is None else str(row["tenant"]),
+            conversation=f"{row.get('conversation_id', '')}#{number}",
+            leaning=leaning if isinstance(leaning, bool) else None,
+        ))  # fmt: skip
+    return found
 
 
 def _said(text: str, model: object = None) -> Arrival:

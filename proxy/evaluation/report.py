@@ -40,6 +40,11 @@ def report(pack: Pack, trials: Sequence[Trial], max_false_hit_rate: float, setti
     }
     if pack.kind is PackKind.PAIRS:
         told |= _of_pairs(trials)
+    for name, leaning in (("follow_ups", True), ("standalone", False)):
+        turns = [trial for trial in trials if trial.asked.leaning is leaning]
+        if turns:
+            hits = [trial for trial in turns if trial.likeness is not None]
+            told[name] = {"queries": len(turns), **_shares("", hits)}
     told["settings"] = dict(settings)
     told["worst"] = worst(served)
     return told

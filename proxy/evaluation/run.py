@@ -4,6 +4,7 @@ Nobody waits here, so a vector or a store that is late is asked again: how busy 
 counts as a hit. Time is ours: a second a question, or what the log says. A hit stores nothing, as in life.
 """
 
+import itertools
 import random
 import time
 from collections.abc import Callable
@@ -127,6 +128,7 @@ class Replay:
         self._clock = clock
         self._stored: dict[int, Arrival] = {}  # entry id → the question that it was stored for
         self._said: dict[tuple[str, str], Arrival] = {}  # (scope, text) → likewise
+        self._told: dict[str, list[str]] = {}  # conversation → what its turns were told
 
     # ── what happens in life ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -136,8 +138,9 @@ class Replay:
         chosen = random.Random(labels.seed)
         for done, arrival in enumerate(pack.arrivals, 1):
             self._clock.move(arrival.at_s)
-            asked = self._read(arrival, arrival.tenant or pack.name)
+            asked = await self._placed(self._read(self._as_told(arrival), arrival.tenant or pack.name))
             outcome, lookup_s = await self._look(asked)
+            self._tell(arrival, outcome)
             trial = self._trial(asked, outcome, lookup_s)
             if isinstance(outcome, Hit):
                 if outcome.likeness is Likeness.MEANING and chosen.random() < labels.share:
@@ -149,13 +152,14 @@ class Replay:
         return trials
 
     async def pairs(self, pack: Pack, tell: Tell) -> list[Trial]:
-        """Each pair in a scope of its own, so that no answer of one is seen by another. Raises PackError."""
+        """Each pair in a scope of its own, so that no answer of one is seen by another. Of whole chats each turn is
+        asked as in life, and what the assistant said is what a worker answered. Raises PackError."""
         trials = []
         for done, pair in enumerate(pack.pairs, 1):
             asked = await self._prepare(pack, pair, done)
             outcome, lookup_s = await self._look(asked)
             trial = self._trial(asked, outcome, lookup_s)
-            right = pair.same if isinstance(outcome, Hit) else None
+            right = pair.same and trial.stored is pair.stored if isinstance(outcome, Hit) else None
             trials.append(replace(trial, right=right, same=pair.same, category=pair.category))
             tell(done)
         return trials
@@ -215,9 +219,50 @@ class Replay:
     async def _prepare(self, pack: Pack, pair: Pair, number: int) -> _Asked:
         """Store the one side of a pair in a fresh scope, and read the other in it."""
         self._clock.move()
-        await self._remember(self._read(pair.stored, pack.name, f"pair {number}"), None)
+        place = f"pair {number}"
+        await self._walk(pair.stored, pack.name, place)
+        await self._remember(await self._placed(self._read(pair.stored, pack.name, place)), None)
         self._clock.move()
-        return self._read(pair.asked, pack.name, f"pair {number}")
+        await self._walk(pair.asked, pack.name, place)
+        return await self._placed(self._read(pair.asked, pack.name, place))
+
+    async def _walk(self, chat: Arrival, tenant: str, namespace: str) -> None:
+        """Ask the turns before the last one, each with what stands before it; the chat's own answers are told."""
+        messages = chat.body["messages"]
+        for at, (turn, reply) in enumerate(itertools.pairwise(messages)):
+            roles = (turn.get("role"), reply.get("role"))
+            if roles != ("user", "assistant") or not isinstance(reply.get("content"), str):
+                continue
+            self._clock.move()
+            body = {**chat.body, "messages": messages[: at + 1]}
+            arrival = Arrival(body, str(turn.get("content")), None, reply["content"])
+            asked = await self._placed(self._read(arrival, tenant, namespace))
+            outcome, _ = await self._look(asked)
+            if isinstance(outcome, Miss):
+                await self._remember(asked, outcome)
+
+    def _as_told(self, arrival: Arrival) -> Arrival:
+        """A turn of a conversation, with what was told in it so far."""
+        if arrival.conversation is None:
+            return arrival
+        told = iter(self._told.setdefault(arrival.conversation, []))
+        messages = [
+            {**turn, "content": next(told, turn["content"])} if turn["role"] == "assistant" else turn
+            for turn in arrival.body["messages"]
+        ]
+        return replace(arrival, body={**arrival.body, "messages": messages})
+
+    def _tell(self, arrival: Arrival, outcome: Hit | Miss) -> None:
+        if arrival.conversation is not None:
+            stored = self._stored[outcome.entry.id] if isinstance(outcome, Hit) else arrival
+            self._told[arrival.conversation].append(_text_of(stored))
+
+    async def _placed(self, asked: _Asked) -> _Asked:
+        """In the context of its conversation, as the receipts tell it."""
+        past = asked.question.past
+        if past is None or past.exact == past.fresh:
+            return asked
+        return replace(asked, question=await self._cache.receipts.resolved(asked.question))
 
     def _read(self, arrival: Arrival, tenant: str, namespace: str | None = None) -> _Asked:
         try:
@@ -226,7 +271,7 @@ class Replay:
             raise PackError(f"the question {arrival.text!r} cannot be asked: {wrong.message}") from None
         if namespace is not None:
             controls = replace(controls, namespace=namespace)
-        question = ask(Kind.CHAT, arrival.body, Caller(tenant), controls, self._secret)
+        question = ask(Kind.CHAT, arrival.body, Caller(tenant), controls, self._secret, rules=self._rules)
         return _Asked(question, judge(question, controls, self._rules), arrival)
 
     async def _look(self, asked: _Asked) -> tuple[Hit | Miss, float]:
@@ -241,7 +286,7 @@ class Replay:
     async def _remember(self, asked: _Asked, miss: Miss | None) -> None:
         """As the gateway does after a worker answered; the answer is the log's, or stands for it."""
         arrival = asked.arrival
-        text = arrival.answer if arrival.answer is not None else f"[{arrival.answer_id}]"
+        text = _text_of(arrival)
         if arrival.answer is not None and inadmissible(Outcome(200, ("stop",), (text,))) is not None:
             return
         tokens = arrival.answer_tokens if arrival.answer_tokens is not None else about_tokens(text)
@@ -279,6 +324,11 @@ class Replay:
         )
         self._cache.learn(label)
         return True
+
+
+def _text_of(arrival: Arrival) -> str:
+    """The answer of the log, or what stands for it."""
+    return arrival.answer if arrival.answer is not None else f"[{arrival.answer_id}]"
 
 
 def _completion(body: Any, text: str) -> bytes:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from embedders import Placed
 
+from cache.adapted import reader_name
 from cache.assessor import Assessor
 from cache.calibration import from_json, to_json
 from cache.embedder.hashing import HashingEmbedder
@@ -113,3 +114,36 @@ async def test_an_opened_cache_leaves_no_task_behind() -> None:
     async with assessor_of(Named(shipped_for())):
         pass
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+def taught(folder: Path, base: str = "") -> Path:
+    """A reader of the operator's own beside its trust: the shipped one with a line more."""
+    folder.mkdir(parents=True)
+    raw = READER.read_bytes()
+    model = raw + b"\x32\x06taught"  # ModelProto.doc_string, field 6: says nothing to who runs it
+    (folder / "model.onnx").write_bytes(model)
+    name = reader_name(folder / "model.onnx")
+    made = replace(from_json(SHIPPED.read_bytes()), name="adapted", reader=name)
+    (folder / "trust.json").write_text(to_json(made))
+    (folder / "reader.json").write_text(json.dumps({"name": name, "base": base or reader_name(READER)}))
+    return folder
+
+
+async def test_a_reader_that_learned_reads_in_place_of_the_one_that_ships(tmp_path: Path) -> None:
+    folder = taught(tmp_path / "adapted")
+    async with assessor_of(Named(shipped_for()), adapted_dir=folder) as assessor:
+        assert assessor._reader is not None and assessor._calibration is not None
+        assert assessor._calibration.name == "adapted"
+        assert assessor._reader.name == reader_name(folder / "model.onnx") != reader_name(READER)
+
+
+async def test_a_damaged_or_outdated_reader_leaves_everything_to_what_ships(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    damaged, outdated = taught(tmp_path / "a"), taught(tmp_path / "b", base="reader@before")
+    (damaged / "model.onnx").write_bytes(b"half of it")
+    for folder, words in ((damaged, "is not the one"), (outdated, "was taught from reader@before")):
+        async with assessor_of(Named(shipped_for()), adapted_dir=folder) as assessor:
+            assert assessor._reader is not None and assessor._reader.name == reader_name(READER)
+            assert assessor._calibration is not None and assessor._calibration.name != "adapted"
+        assert words in caplog.text

@@ -15,7 +15,7 @@ from entries import EMBEDDER, SCOPE, entry, vector_of
 
 from cache.entry import Entry
 from cache.evidence import Evidence, Label, Source
-from cache.protocols import EntryStore, Selection
+from cache.protocols import EntryStore, Receipt, Selection
 from cache.question import Reach, Scope
 from cache.store.sqlite import SqliteStore
 
@@ -35,7 +35,7 @@ def label(
 def small(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Stores that keep five of everything."""
     for module in STORES:
-        for name in ("LABELS", "HIDDEN", "QUARANTINE", "ASKED"):
+        for name in ("LABELS", "HIDDEN", "QUARANTINE", "ASKED", "RECEIPTS"):
             monkeypatch.setattr(f"cache.store.{module}.{name}", 5)
     yield
 
@@ -334,3 +334,63 @@ async def test_an_erased_comment_is_in_no_file(tmp_path: Path, clock: Any) -> No
         assert await store.forget(Selection(tenant=SCOPE.tenant)) == (1,)
         files = await asyncio.to_thread(lambda: {path: path.read_bytes() for path in tmp_path.iterdir()})
         assert files and not [path for path, data in files.items() if b"SECRET" in data]
+
+
+# ── receipts ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def receipt(name: str, entry_id: int, expires_s: float = 2000.0) -> Receipt:
+    return Receipt(name * 32, entry_id, expires_s)
+
+
+async def known(store: EntryStore, *names: str) -> dict[str, int]:
+    return {each.name[0]: each.entry_id for each in await store.receipts([name * 32 for name in names])}
+
+
+async def test_a_receipt_leads_to_the_entry_it_names_and_an_unknown_one_nowhere(store: EntryStore) -> None:
+    kept, other = entry("q"), entry("r")
+    await store.put(kept)
+    await store.put(other)
+    await store.note_receipts([receipt("a", kept.id), receipt("b", other.id), receipt("c", kept.id)])
+    assert await known(store, "a", "b", "c", "d") == {"a": kept.id, "b": other.id, "c": kept.id}
+    (found,) = await store.receipts(["a" * 32])
+    assert found == Receipt("a" * 32, kept.id, kept.expires_s)
+    await store.note_receipts([receipt("a", other.id)])
+    assert await known(store, "a") == {"a": other.id}
+    assert await store.receipts([]) == []
+
+
+async def test_a_receipt_may_be_noted_before_its_entry_is_stored(store: EntryStore) -> None:
+    kept = entry("q")
+    await store.note_receipts([receipt("a", kept.id)])
+    assert await known(store, "a") == {}
+    await store.put(kept)
+    assert await known(store, "a") == {"a": kept.id}
+
+
+async def test_a_receipt_is_worth_nothing_once_its_entry_is_forgotten_quarantined_replaced_or_expired(
+    store: EntryStore, clock: Any
+) -> None:
+    entries = [entry(name) for name in "abcd"]
+    for each in entries:
+        await store.put(each)
+    await store.note_receipts([receipt(name, each.id) for name, each in zip("abcd", entries, strict=True)])
+    await store.forget(Selection(ids=(entries[0].id,)))
+    await store.quarantine([entries[1].id], "wrong", SCOPE.tenant)
+    await store.put(entry("c", body=b'{"new": 1}'))
+    assert set(await known(store, *"abcd")) == {"d"}
+    await store.release(entries[1].id)
+    assert set(await known(store, *"abcd")) == {"b", "d"}
+    clock.now_s = entries[3].expires_s + 1
+    assert await known(store, *"abcd") == {}
+    await store.sweep()
+    assert await known(store, *"abcd") == {}
+
+
+@pytest.mark.usefixtures("small")
+async def test_the_newest_receipts_are_kept(store: EntryStore) -> None:
+    kept = entry("q")
+    await store.put(kept)
+    for name in "abcdefg":
+        await store.note_receipts([receipt(name, kept.id)])
+    assert set(await known(store, *"abcdefg")) == set("cdefg")
