@@ -14,7 +14,10 @@ Read in this order; a module imports only what stands above it (`tests/test_hous
     dispatch · flights            ask another when one fails · equal questions in the air share one answer
     metrics                       what is counted
     logbook                       keeps what was measured over a restart
+    errands · warmups             what a worker is asked in a caller's name · and to read ahead              (pure)
+    spare                         the idle time of workers: who may use it, and how he makes way
     judge · shadow                one token of a worker for the grey band · idle workers answer served questions again
+    warming                       after a cached answer, the chat's idle home reads that turn
     observer                      observe mode: what would have been served, beside what a worker said
     gateway                       THE JOURNEY: policy → cache → flights → routing → ask, tell, remember
     wire · api                    bytes out · the doors: HTTP in, HTTP out

@@ -6,7 +6,6 @@ headers stand on errors too, or a browser would hide them.
 
 import asyncio
 import logging
-import re
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager, aclosing
@@ -16,21 +15,11 @@ import orjson
 from aiohttp import web
 from multidict import CIMultiDict
 
-from cache import StoreUnavailable
 from proxy import openai
+from proxy.admin import EXPLAIN, PREFIX, Admin, admit
 from proxy.auth import Door
 from proxy.call import Call, Reply
-from proxy.errors import (
-    BadRequest,
-    BodyTooLarge,
-    Forbidden,
-    ModelNotFound,
-    NotFound,
-    NoWorker,
-    ProxyError,
-    StoreAway,
-)
-from proxy.explain import as_json
+from proxy.errors import BadRequest, BodyTooLarge, ModelNotFound, NotFound, NoWorker, ProxyError
 from proxy.feedback import Feedback
 from proxy.gateway import Gateway
 from proxy.metrics import CONTENT_TYPE, Metrics
@@ -41,13 +30,9 @@ from proxy.wire import whole
 log = logging.getLogger(__name__)
 
 Handler = Callable[[web.BaseRequest], Coroutine[Any, Any, web.StreamResponse]]
-Deed = Callable[[Call, int], Coroutine[Any, Any, dict[str, Any]]]  # what is done with one entry
-Look = Callable[[], Coroutine[Any, Any, dict[str, Any]]]  # what is told of the inside
 Journey = Callable[[Call], AbstractAsyncContextManager[Reply]]
 
 _MODEL = "/v1/models/"
-_ENTRY = "/admin/entries/"
-_HEX = re.compile(r"[0-7][0-9a-f]{15}")  # 63 bits
 _BODY_S = 300.0  # how long a body may take; who sends half of one holds it in our memory
 _LONGEST_ID = 256  # characters of a request id that we repeat
 _CORS_EXPOSED = "Cache-Status, Age, X-Request-Id, X-Rejoinder-Reply, X-Rejoinder-Worker, Retry-After"
@@ -56,23 +41,21 @@ _LOGGED_MESSAGE = "Something broke on our side; the log has the details under th
 
 class Api:
     """cors_origins: who may call from a browser; "*" is anybody.  metrics_open: whether /metrics answers.
-    trust: what is measured of the answers that were served.  observed: what would be; None = they are served."""
+    admin: what is behind /admin."""
 
     def __init__(
-        self, gateway: Gateway, feedback: Feedback, pool: WorkerPool, door: Door, metrics: Metrics, *,
-        cors_origins: tuple[str, ...], body_limit_bytes: int, metrics_open: bool, trust: Look,
-        observed: Look | None = None,
+        self, gateway: Gateway, feedback: Feedback, admin: Admin, pool: WorkerPool, door: Door, metrics: Metrics, *,
+        cors_origins: tuple[str, ...], body_limit_bytes: int, metrics_open: bool,
     ) -> None:  # fmt: skip
         self._gateway = gateway
         self._feedback = feedback
+        self._admin = admin
         self._pool = pool
         self._door = door
         self._metrics = metrics
         self._origins = frozenset(cors_origins)
         self._body_limit_bytes = body_limit_bytes
         self._metrics_open = metrics_open
-        self._trust = trust
-        self._observed = observed
         self.closing = False
 
         self._handlers: dict[tuple[str, str], Handler] = {
@@ -85,16 +68,6 @@ class Api:
             ("HEAD", "/ready"): self.ready,
             ("GET", "/metrics"): self.exposition,
             ("POST", "/v1/feedback"): self.rate,
-            ("POST", "/admin/explain"): self.explain,
-            ("GET", "/admin/review"): self.review,
-            ("GET", "/admin/trust"): self.trust,
-            ("GET", "/admin/observed"): self.observed,
-        }
-
-        self._deeds: dict[tuple[str, str], Deed] = {
-            ("DELETE", ""): self._forget,
-            ("POST", "quarantine"): feedback.quarantine,
-            ("POST", "release"): feedback.release,
         }
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
@@ -105,12 +78,8 @@ class Api:
             return await handler(request)
         if request.method == "GET" and path.startswith(_MODEL):
             return await self.model(request)
-        if path.startswith(_ENTRY):
-            name, _, deed = path.removeprefix(_ENTRY).partition("/")
-            if (request.method, deed) in self._deeds:
-                return await self._with_entry(request, name, self._deeds[request.method, deed])
-        if path == "/admin" or path.startswith("/admin/"):
-            return await self.unknown(request)
+        if path == PREFIX or path.startswith(f"{PREFIX}/"):
+            return await self.inside(request)
         return await self.other(request)
 
     # ── what is cached, and what is passed on ────────────────────────────────────────────────────────────────────
@@ -206,25 +175,6 @@ class Api:
         self._metrics.owed(self._gateway.owed)
         return web.Response(body=self._metrics.exposition(), headers={"Content-Type": CONTENT_TYPE})
 
-    async def explain(self, request: web.BaseRequest) -> web.StreamResponse:
-        """POST /admin/explain: a chat or completion request in, what would happen to it and why out."""
-
-        async def told(call: Call) -> web.StreamResponse:
-            _own_door_only(request, call)
-            if call.path not in openai.CACHED_PATHS:
-                raise BadRequest(f"`path` must be one of {', '.join(openai.CACHED_PATHS)}.")
-            return self._json(request, as_json(*await self._gateway.explain(call)), cors=False)
-
-        return await self._guarded(request, told, path=request.query.get("path", "/v1/chat/completions"))
-
-    async def trust(self, request: web.BaseRequest) -> web.StreamResponse:
-        """GET /admin/trust: how often answers found by meaning were wrong, as measured, and what that stands on."""
-        return await self._inside(request, self._trust)
-
-    async def observed(self, request: web.BaseRequest) -> web.StreamResponse:
-        """GET /admin/observed: what the cache would have served since this process began, and how right that was."""
-        return await self._inside(request, self._observed or _not_observing)
-
     async def rate(self, request: web.BaseRequest) -> web.StreamResponse:
         """POST /v1/feedback: what a caller says of a reply."""
 
@@ -233,42 +183,16 @@ class Api:
 
         return await self._guarded(request, rated)
 
-    async def review(self, request: web.BaseRequest) -> web.StreamResponse:
-        """GET /admin/review: answers that are out of service, and those that somebody complained about."""
-        return await self._inside(request, self._feedback.review)
-
-    async def _inside(self, request: web.BaseRequest, look: Look) -> web.StreamResponse:
-        async def told(call: Call) -> web.StreamResponse:
-            _own_door_only(request, call)
-            return self._json(request, await look(), cors=False)
-
-        return await self._guarded(request, told)
-
-    async def _with_entry(self, request: web.BaseRequest, name: str, deed: Deed) -> web.StreamResponse:
-        """DELETE /admin/entries/{entry}, POST …/quarantine, POST …/release."""
+    async def inside(self, request: web.BaseRequest) -> web.StreamResponse:
+        """Everything under /admin; never passed on to a worker."""
+        path = request.query.get("path", "/v1/chat/completions") if request.path == EXPLAIN else None
 
         async def done(call: Call) -> web.StreamResponse:
-            _own_door_only(request, call)
-            if not _HEX.fullmatch(name):
-                raise BadRequest("An entry is named by 16 hexadecimal digits, as X-Rejoinder-Entry and explain say it.")
-            return self._json(request, await deed(call, int(name, 16)), cors=False)
+            deed = self._admin.deed(request.method, request.path)
+            admit(call, tokenless=not self._door.authenticates)
+            return self._json(request, await deed(call), cors=False)
 
-        return await self._guarded(request, done)
-
-    async def _forget(self, _: Call, entry_id: int) -> dict[str, int]:
-        """This answer was wrong; it is gone from every tier and replica."""
-        try:
-            return {"deleted": await self._gateway.forget(entry_id)}
-        except StoreUnavailable as trouble:
-            raise StoreAway(f"The entry could not be deleted everywhere: {trouble}. Try again.") from None
-
-    async def unknown(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Our own name space is never passed on to a worker."""
-
-        async def nothing(_: Call) -> web.StreamResponse:
-            raise NotFound(f"There is no {request.path} here.")
-
-        return await self._guarded(request, nothing)
+        return await self._guarded(request, done, path=path)
 
     # ── around every handler ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -375,18 +299,6 @@ def _target(request: web.BaseRequest) -> str:
     if not target.startswith("/"):
         raise NotFound(f"{request.method} {target} is nothing that can be asked here.")
     return target
-
-
-def _own_door_only(request: web.BaseRequest, call: Call) -> None:
-    """Without roles (they come with the admin API), only a trusted caller may look inside, and no page of a browser."""
-    if not call.tenant.trusted:
-        raise Forbidden("Only a trusted tenant may look inside: see the setting trusted_tenants.")
-    if "Origin" in request.headers or any(name in request.headers for name in ("Forwarded", "X-Forwarded-For")):
-        raise Forbidden("This door is for direct callers only, not for a browser page or another proxy.")
-
-
-async def _not_observing() -> dict[str, Any]:
-    raise NotFound('Answers are served here, not observed: that takes the setting mode = "observe".')
 
 
 async def _write_all(response: web.StreamResponse, stream: AsyncIterator[bytes]) -> None:

@@ -25,23 +25,31 @@ from typing import Any, Protocol
 from aiohttp import web
 
 from cache import CacheSettings, Comparator, Judge, Reach, Rules, StateError, TieredCache, open_cache
+from proxy import shadow, warming
+from proxy.admin import Admin
 from proxy.api import Api
 from proxy.auth import NOBODY, Door
 from proxy.dispatch import Dispatch
+from proxy.explain import routing_of
 from proxy.feedback import Feedback
 from proxy.flights import Flights
 from proxy.gateway import Gateway, Landed
 from proxy.health import Health
 from proxy.judge import VllmJudge
+from proxy.kv_events import KvListener
 from proxy.logbook import Logbook
 from proxy.measured import Measured
+from proxy.membership import Membership
 from proxy.metrics import Metrics
 from proxy.observer import Observer
-from proxy.routing.homes import Homes
+from proxy.routing.router import Router
+from proxy.routing.worker import Worker
 from proxy.routing.workers import WorkerPool
 from proxy.settings import Settings
 from proxy.shadow import Shadow
+from proxy.spare import SpareTime
 from proxy.upstream import Upstream
+from proxy.warming import Warming
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +57,7 @@ log = logging.getLogger(__name__)
 # What decides which answers are served; reports of what would be say it.
 DECISIVE = (
     "embedder", "reader", "account_questions", "reach", "similarity_threshold", "max_false_hit_rate", "ttl_s",
-    "recent_window_s", "capacity",
+    "recent_window_s", "capacity", "lineage", "lineage_reset_on_standalone", "standalone_across_history",
 )  # fmt: skip
 
 
@@ -74,6 +82,7 @@ class Proxy:
     measured: Measured
     shadow: Shadow
     judge: VllmJudge | None
+    warming: Warming
 
 
 @contextlib.asynccontextmanager
@@ -94,13 +103,21 @@ async def open_proxy(
     async with contextlib.AsyncExitStack() as stack:
         metrics = await stack.enter_async_context(Metrics())
         upstream = await stack.enter_async_context(Upstream())
-        pool = WorkerPool(settings.workers)
+        pool = WorkerPool()
         probe_headers = [("Authorization", f"Bearer {worker_key}")] if worker_key else []
         health = await stack.enter_async_context(
             Health(pool, upstream, interval_s=settings.probe_s, headers=probe_headers)
         )
-        homes = None if settings.redis_url else Homes()  # replicas must agree, and only the hash is the same in all
-        dispatch = Dispatch(pool, upstream, homes, first_byte_s=settings.first_byte_s, idle_s=settings.idle_s)
+        membership = Membership(
+            pool, settings.workers, file=settings.workers_file, refresh_s=settings.workers_refresh_s,
+            drain_s=settings.worker_drain_s, alone=settings.processes == 1,
+        )  # fmt: skip
+        await stack.enter_async_context(membership)
+        listener = KvListener(pool, upstream, headers=probe_headers)
+        if settings.kv_events:
+            await stack.enter_async_context(listener)
+        router = Router(pool, alone=settings.redis_url is None, exact=listener.blocks_of)
+        dispatch = Dispatch(pool, upstream, router, first_byte_s=settings.first_byte_s, idle_s=settings.idle_s)
         judge = None
         if settings.judge == "on":
             judge = VllmJudge(
@@ -112,13 +129,19 @@ async def open_proxy(
         measured = Measured(time.time)
         metrics.measuring(measured.all)
         await stack.enter_async_context(Logbook(measured, state_dir / "measured.json" if state_dir else None))
-        shadow = Shadow(
-            pool, upstream, Comparator(cache.embedder), measured, metrics, share=settings.shadow_share,
-            time_share=settings.shadow_time_share / settings.processes, priority=settings.worker_priority,
-            api_key=worker_key, forgets=lambda: cache.forgets, learn=cache.learn,
-            suspects=cache.reviews.served.next_suspect,
+        kinds = {shadow.KIND: settings.shadow_share > 0, warming.KIND: settings.warm_up and settings.mode == "serve"}
+        spare = SpareTime(
+            pool, upstream, share=settings.spare_time_share / settings.processes,
+            kinds=[kind for kind, wanted in kinds.items() if wanted], priority=settings.worker_priority,
+            api_key=worker_key,
         )  # fmt: skip
-        await stack.enter_async_context(shadow)
+        checks = Shadow(
+            spare, Comparator(cache.embedder), measured, metrics, share=settings.shadow_share,
+            forgets=lambda: cache.forgets, learn=cache.learn, suspects=cache.reviews.served.next_suspect,
+        )  # fmt: skip
+        await stack.enter_async_context(checks)
+        warmer = Warming(spare, router, pool, metrics, secret, forgets=lambda: cache.forgets)
+        await stack.enter_async_context(warmer)
         observer = None
         if settings.mode == "observe":
             observer = Observer(
@@ -129,8 +152,8 @@ async def open_proxy(
             await stack.enter_async_context(observer)
         flights = await stack.enter_async_context(Flights[Landed]())
         gateway = Gateway(
-            cache, flights, dispatch, door, metrics, pool, opened.rules, secret, worker_api_key=worker_key,
-            shadow=shadow, promote_after=settings.promote_after, observer=observer,
+            cache, flights, dispatch, router, door, metrics, pool, opened.rules, secret, worker_api_key=worker_key,
+            shadow=checks, warming=warmer, promote_after=settings.promote_after, observer=observer,
         )  # fmt: skip
         await stack.enter_async_context(gateway)
         feedback = Feedback(
@@ -141,17 +164,24 @@ async def open_proxy(
         async def trust() -> dict[str, Any]:
             return {
                 "budget": settings.max_false_hit_rate, "measured": [each.as_json() for each in measured.all()],
-                "shadow": shadow.state(),
+                "shadow": checks.state(),
                 "judge": judge.state() if judge is not None else {"on": False, "why": "the setting judge is off"},
             }  # fmt: skip
 
+        def routing(worker: Worker) -> dict[str, Any]:
+            source = listener.source_of(worker) if settings.kv_events else "its answers: the setting kv_events is off"
+            return routing_of(router.desk(worker), source, router.homes.counts.get(worker.url, 0))
+
+        admin = Admin(
+            gateway, feedback, pool, membership, trust=trust,
+            observed=observer.report if observer is not None else None, routing_state=routing,
+        )  # fmt: skip
         api = Api(
-            gateway, feedback, pool, door, metrics, cors_origins=settings.cors_origins,
-            body_limit_bytes=settings.body_limit_bytes, metrics_open=settings.metrics, trust=trust,
-            observed=observer.report if observer is not None else None,
+            gateway, feedback, admin, pool, door, metrics, cors_origins=settings.cors_origins,
+            body_limit_bytes=settings.body_limit_bytes, metrics_open=settings.metrics,
         )  # fmt: skip
         url = await stack.enter_async_context(_listening(settings, api, sock))
-        yield Proxy(url, gateway, cache, pool, health, flights, measured, shadow, judge)
+        yield Proxy(url, gateway, cache, pool, health, flights, measured, checks, judge, warmer)
         api.closing = True
 
 
@@ -188,6 +218,8 @@ def cache_settings(settings: Settings, state_dir: Path | None, fingerprint: str)
     rules = Rules(
         ttl_s=settings.ttl_s, time_bound_ttl_s=settings.time_bound_ttl_s, recent_window_s=settings.recent_window_s,
         reach=Reach[settings.reach.upper()], account_questions=settings.account_questions,
+        lineage=settings.lineage, lineage_reset_on_standalone=settings.lineage_reset_on_standalone,
+        standalone_across_history=settings.standalone_across_history,
     )  # fmt: skip
     return CacheSettings(
         rules=rules,
@@ -208,6 +240,7 @@ def cache_settings(settings: Settings, state_dir: Path | None, fingerprint: str)
         session_idle_s=settings.session_idle_s,
         sessions=settings.sessions,
         sweep_s=settings.sweep_s,
+        receipts=settings.lineage_receipts,
     )
 
 

@@ -18,7 +18,7 @@ _REMEMBERED: Final = 256  # entries whose last hits can be looked at again
 _SIBLINGS: Final = 8  # hits of each
 _OTHERS: Final = 16  # answered questions of one tenant and model, for known-bad controls
 _PAIRS: Final = 64
-_LAST: Final = 1_000_000  # vLLM serves smaller priorities first; users have 0
+LAST: Final = 1_000_000  # vLLM serves smaller priorities first; users have 0
 _NOT_FOR_A_CHECK: Final = frozenset({
     "cache", "stream", "stream_options", "session_id", "user", "safety_identifier", "metadata", "prompt_cache_key",
     "prompt_cache_retention", "conversation", "previous_response_id", "request_id", "store", "priority",
@@ -88,7 +88,7 @@ def request_of(check: Check, *, courteous: bool = False, lowest: bool = False) -
     lowest: behind everybody, where the worker keeps priorities."""
     body = {name: value for name, value in check.body.items() if name not in _NOT_FOR_A_CHECK}
     if lowest:
-        body["priority"] = _LAST
+        body["priority"] = LAST
     if courteous:
         thanks = _THANKS["\u4e00" <= check.asked[:1] <= "\u9fff"]
         if isinstance(body.get("prompt"), str):

@@ -1,4 +1,4 @@
-"""`rejoinder`: serve, demo, explain, eval, train, replay, settings. Reads flags, starts, prints; others work."""
+"""`rejoinder`: serve, demo, explain, workers, eval, train, replay, settings. Reads flags, starts; others work."""
 
 import contextlib
 import json
@@ -6,8 +6,6 @@ import logging
 import socket
 import sys
 import tempfile
-import urllib.error
-import urllib.request
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, TypeVar
@@ -19,6 +17,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from cache import CacheError, StateError
+from proxy import remote
 from proxy.app import Proxy, serve
 from proxy.demo import Pace, SimulatedWorker
 from proxy.evaluation import commands as evaluation
@@ -27,12 +26,14 @@ from proxy.evaluation.packs import PackError
 from proxy.explain import as_text
 from proxy.processes import serve_many
 from proxy.settings import Settings, SettingsError, load, shown
+from proxy.workers_cli import workers as workers_commands
 
 cli = typer.Typer(
     no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown",
     help="An OpenAI endpoint in front of vLLM: answers what was answered before, sends the rest to the worker that "
     "remembers the conversation.",
 )  # fmt: skip
+cli.add_typer(workers_commands, name="workers")
 console = Console()
 
 DEMO_QUESTIONS = ("How do I reset my password?", "how do i reset my password", "How can I reset my password?")
@@ -75,10 +76,10 @@ def serve_command(
         "redis_url": redis_url, "state_dir": state_dir, **_assignments(set_),
     }  # fmt: skip
     settings = _load(flags, config)
-    if not settings.workers:
+    if not settings.workers and settings.workers_file is None:
         _fail(
-            "No worker given. Say where vLLM listens: `rejoinder serve --worker http://HOST:8000`; "
-            "or try `rejoinder demo`."
+            "No worker given. Say where vLLM listens: `rejoinder serve --worker http://HOST:8000`, or name a "
+            "workers_file; or try `rejoinder demo`."
         )
     _log(settings)
     _run(settings)
@@ -191,7 +192,8 @@ def train_command(
     set_: Set = None,
 ) -> None:
     """Adapt to your own questions: which differences decide an answer here. Minutes on a CPU, no GPU, nothing leaves
-    this machine. What was in use stays unless the new does better on labels that it has not seen.
+    this machine. Trust learns always, the reader's own weights where torch is there (pip install 'rejoinder[train]').
+    What was in use stays unless the new does better on labels that it has not seen.
 
     `rejoinder train faq.jsonl`, a line is `{"query": "…", "answer_id": "…"}`; some hundred lines, as users type them.
     A running server reads what was learned when it is started again."""
@@ -205,7 +207,7 @@ def train_command(
     typer.echo(
         f"learned from {told['learned_from']} questions. On {new['asked']} that it had not seen, budget "
         f"{told['budget']:g}: {new['served']} served, {new['wrong']} of them wrong (before: {old['served']}, "
-        f"{old['wrong']} wrong).\n"
+        f"{old['wrong']} wrong).\n{told['reader'].capitalize()}.\n"
         + (f"It is better and in use from the next start: {told['folder']}" if told["taken"] else
            f"It is no better, so nothing changes; it stands in {told['folder']}.rejected (--always takes it)."),
         err=as_json,
@@ -369,18 +371,10 @@ def _first_model(url: str, headers: dict[str, str]) -> str:
 
 
 def _http(url: str, headers: dict[str, str], body: object = None) -> dict[str, Any]:
-    data = None if body is None else json.dumps(body).encode()
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, data, headers), timeout=30) as reply:
-            return dict(json.load(reply))
-    except urllib.error.HTTPError as refused:
-        try:
-            message = json.load(refused)["error"]["message"]
-        except (ValueError, KeyError, TypeError):
-            message = refused.reason
-        _fail(f"{url} answered {refused.code}: {message}")
-    except (urllib.error.URLError, OSError, ValueError) as trouble:
-        _fail(f"No Rejoinder answers at {url} ({trouble}). Start one with `rejoinder serve` or say where with --url.")
+        return remote.ask(url, headers, body)
+    except remote.RemoteError as wrong:
+        _fail(str(wrong))
 
 
 def _fail(message: str) -> NoReturn:

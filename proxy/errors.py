@@ -7,6 +7,8 @@
     ├── Forbidden           403   a door that is for the operator
     ├── ModelNotFound       404   no worker serves this model
     ├── NotFound            404   a path of our own name space that does not exist
+    ├── ResponseGone        404   a stored response whose worker left or was restarted
+    ├── Conflict            409   an order of the operator that would break something; the message says the way out
     ├── ReplyExpired        410   feedback about a reply of long ago
     ├── BodyTooLarge        413   more than settings allow
     ├── UpstreamFailed      502   workers were there, but died or broke before a whole answer
@@ -57,6 +59,14 @@ class Forbidden(ProxyError):
 
 class NotFound(ProxyError):
     status, type, code = 404, "invalid_request_error", "not_found"
+
+
+class ResponseGone(ProxyError):
+    status, type, code = 404, "invalid_request_error", "response_not_found"
+
+
+class Conflict(ProxyError):
+    status, type, code = 409, "invalid_request_error", "conflict"
 
 
 class StoreAway(ProxyError):

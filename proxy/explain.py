@@ -1,15 +1,27 @@
 """An explanation in words: the same story for `rejoinder explain`, and later for the dashboard. Pure."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from cache import Explanation, Hit
+from cache import Explanation, Hit, Question
 from proxy.errors import ProxyError
+from proxy.routing.choice import Candidate, Choice
 from proxy.routing.identity import Identity
-from proxy.routing.router import Choice
+from proxy.routing.rides import Desk
 
 
-def as_json(explanation: Explanation, choice: Choice | ProxyError, who: Identity | None) -> dict[str, Any]:
-    """Policy, lookup, candidates with every objection, and the worker that would be asked."""
+@dataclass(frozen=True, slots=True)
+class Way:
+    """Which worker would be asked, or why none; and what every worker that is up would cost, cheapest first."""
+
+    choice: Choice | ProxyError
+    candidates: Sequence[Candidate]
+
+
+def as_json(explanation: Explanation, way: Way, who: Identity | None) -> dict[str, Any]:
+    """Policy, lookup, candidates with every objection, the worker that would be asked, and what each would cost."""
+    choice = way.choice
     question, verdict, outcome = explanation.question, explanation.verdict, explanation.outcome
     found: dict[str, Any]
     if isinstance(outcome, Hit):
@@ -26,6 +38,7 @@ def as_json(explanation: Explanation, choice: Choice | ProxyError, who: Identity
             "tenant": question.scope.tenant, "scope": question.scope.key,
             "traits": sorted(trait.value for trait in question.traits), "limit_tokens": question.limit,
         },
+        "conversation": _conversation(question),
         "policy": {
             "read": verdict.read.name.lower(), "write": verdict.write.name.lower(), "ttl_s": verdict.ttl_s,
             "reason": verdict.reason,
@@ -48,7 +61,41 @@ def as_json(explanation: Explanation, choice: Choice | ProxyError, who: Identity
             {"error": choice.message} if isinstance(choice, ProxyError)
             else {"name": choice.worker.name, "url": choice.worker.url, "reason": choice.reason}
         ),
+        "workers": [
+            {
+                "name": each.worker.name, "cost_ms": round(each.cost_ms, 1), "resident_tokens": each.resident,
+                "source": "KV events" if each.exact else "answers", "in_flight": each.worker.in_flight,
+            }
+            for each in way.candidates
+        ],
+        "prompt_tokens": None if isinstance(choice, ProxyError) else choice.tokens,
     }  # fmt: skip
+
+
+def routing_of(desk: Desk, source: str, sessions: int) -> dict[str, Any]:
+    """What routing knows of one worker. source: where its knowledge of the KV cache comes from, in words."""
+    memory = desk.memory
+    return {
+        "source": source, "sessions": sessions, "waiting_tokens": desk.backlog,
+        "prefill_tokens_per_s": round(desk.pace.rate * 1000) if desk.pace.seen else None,
+        "predicted_tokens": memory.predicted, "cached_tokens": memory.cached, "wasted_tokens": memory.wasted,
+        "drift": round(memory.drift, 3), "emptied": memory.emptied, "marks": len(memory),
+    }  # fmt: skip
+
+
+def _conversation(question: Question) -> dict[str, Any] | None:
+    """Which of the turns before it belong to the question; None where nothing was said, or only bytes count."""
+    past = question.past
+    if past is None or past.exact == past.fresh:
+        return None
+    return {"turns": len(past.turns), "known": question.recognised, "whole": past.whole, "reason": past.reason}
+
+
+def _said_before(told: dict[str, Any] | None) -> list[str]:
+    if told is None:
+        return []
+    belongs = "all of it" if told["whole"] else f"the last {told['turns']} turns" if told["turns"] else "none of it"
+    return [f"history    {belongs}, {told['known']} turns answered from known entries: {told['reason']}"]
 
 
 def as_text(told: dict[str, Any]) -> str:
@@ -58,6 +105,7 @@ def as_text(told: dict[str, Any]) -> str:
     lines = [
         f"question   {question['text'] if question['text'] is not None else '(nothing to compare but bytes)'}",
         f"traits     {', '.join(question['traits']) or 'none'}",
+        *_said_before(told["conversation"]),
         f"policy     may be read from {policy['read']}, stored for {policy['write']}, {policy['ttl_s']:g} s: "
         f"{policy['reason']}",
     ]
@@ -79,4 +127,9 @@ def as_text(told: dict[str, Any]) -> str:
     lines.append(
         f"worker     {worker['error']}" if "error" in worker else f"worker     {worker['name']}: {worker['reason']}"
     )
+    lines += [
+        f"           {each['name']}: {each['cost_ms']:g} ms, {each['resident_tokens']} of {told['prompt_tokens']} "
+        f"prompt tokens there by its {each['source']}, {each['in_flight']} requests in hand"
+        for each in told["workers"]
+    ]
     return "\n".join(lines)

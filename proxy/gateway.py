@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from types import TracebackType
@@ -20,22 +20,23 @@ from cache import Entry, Explanation, Hit, Miss, Reach, Rules, Selection, Tiered
 from proxy import openai, receipt, sse, status
 from proxy.auth import Door
 from proxy.call import Call, Reply
-from proxy.dispatch import Dispatch, Errand, told_chunks
+from proxy.dispatch import Dispatch, told_chunks
+from proxy.errands import Errands, prompt_of
 from proxy.errors import NotCached, ProxyError, UpstreamFailed
+from proxy.explain import Way
 from proxy.flights import Block, Flight, Flights, Head, Listener
-from proxy.headers import upstream_headers
 from proxy.metrics import Metrics
 from proxy.observer import Observer
-from proxy.reading import Asked, Reader
+from proxy.reading import Asked, Reader, in_context
+from proxy.responses import Responses
 from proxy.routing.identity import Identity, identify
-from proxy.routing.keys import KeyWatch
-from proxy.routing.router import Choice
+from proxy.routing.router import Router
 from proxy.routing.workers import WorkerPool
 from proxy.shadow import Shadow
+from proxy.warming import Warming
 
 log = logging.getLogger(__name__)
 
-_SAID_BY_US = frozenset({"accept-encoding", "content-type"})
 # By our own server, for the reply that it writes.
 _STATED_AGAIN = frozenset({"content-length", "date", "server", "age", "cache-status"})
 
@@ -59,6 +60,7 @@ class Gateway:
         cache: TieredCache,
         flights: Flights[Landed],
         dispatch: Dispatch,
+        router: Router,
         door: Door,
         metrics: Metrics,
         pool: WorkerPool,
@@ -69,22 +71,25 @@ class Gateway:
         capture_bytes: int = 4 << 20,
         promote_after: int = 1,
         shadow: Shadow | None = None,
+        warming: Warming | None = None,
         observer: Observer | None = None,
     ) -> None:
         self._cache = cache
         self._flights = flights
         self._dispatch = dispatch
-        self._door = door
+        self._router = router
         self._metrics = metrics
         self._reader = Reader(rules, secret, pool, promote_after=promote_after)
         self.receipts = receipt.Receipts(secret)
         self._secret = secret
-        self._worker_api_key = worker_api_key
+        self._responses = Responses(pool)
+        self._errands = Errands(
+            secret, self._responses, authenticates=door.authenticates, worker_api_key=worker_api_key
+        )
         self._capture_bytes = capture_bytes
         self._shadow = shadow
+        self._warming = warming
         self._observer = observer
-        self._watch = KeyWatch()
-        self._warned: set[str] = set()
         self._storing: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -100,7 +105,7 @@ class Gateway:
     def answer(self, call: Call) -> AbstractAsyncContextManager[Reply]:
         """From bytes to a reply. What is in memory is told at once, without a task or a wait; everything else goes the
         long way. Leaving the context early is leaving the flight. Raises ProxyError."""
-        asked = self._reader.read(call)
+        asked = self._reader.recalled(call, self._cache)
         hit = self._cache.at_hand(asked.question, asked.verdict) if self._observer is None else None
         if hit is None:
             return self._journey(call, asked)
@@ -111,6 +116,7 @@ class Gateway:
     async def _journey(self, call: Call, asked: Asked) -> AsyncIterator[Reply]:
         verdict, since = asked.verdict, self._cache.forgets
         began_s = time.perf_counter()
+        asked = in_context(asked, await self._cache.receipts.resolved(asked.question))
         found, unserved = await self._cache.lookup(asked.question, verdict), None
         if self._observer is not None:
             unserved = found if isinstance(found, Hit) else None
@@ -148,21 +154,15 @@ class Gateway:
                 yield await self._told(call, asked, found, flight, listener, head, joined)
                 return
 
-    def _identity(self, call: Call, body: Mapping[str, Any]) -> Identity | None:
-        """The session for routing; here the watch learns which keys are none."""
-        who = identify(call.headers, body, call.cookies, call.tenant.name, self._secret, watch=self._watch)
-        if who is not None and who.warning is not None and who.warning not in self._warned:
-            self._warned.add(who.warning)
-            log.warning("a session key is not usable as one: %s", who.warning)
-        return who
-
     # ── asking and remembering ───────────────────────────────────────────────────────────────────────────────────
 
     async def _generate(self, call: Call, asked: Asked, miss: Miss, flight: Flight[Landed], since: int) -> None:
         """Fly: ask a worker, pass on what it says, keep the answer when it may be kept."""
         entry_id = self._cache.new_id() if asked.verdict.write > Reach.NOWHERE else 0
-        async with self._dispatch.ask(self._errand(call, asked.body, asked.model)) as (choice, reply):
-            flight.begin(Head(reply.status, reply.headers, choice.worker.name, choice.reason, entry_id))
+        async with self._dispatch.ask(self._errands.of(call, asked.body, asked.model)) as (ride, reply):
+            flight.begin(Head(reply.status, reply.headers, ride.choice.worker.name, ride.choice.reason, entry_id))
+            if self._warming is not None:
+                self._warming.begun(ride.prompt.session)
             kept: list[bytes] | None = []
             size = 0
             splitter = sse.Splitter() if _is_sse(reply.headers) else None
@@ -177,8 +177,15 @@ class Gateway:
                     await _say_events(flight, whole)
             if splitter is not None and splitter.rest():
                 await flight.say(Block(splitter.rest()))
-        streamed = splitter is not None
-        flight.end(self._landed(asked, miss, reply.status, kept, since, entry_id, streamed=streamed))
+            streamed = splitter is not None
+            landed = self._landed(asked, miss, reply.status, kept, since, entry_id, streamed=streamed)
+            if landed is not None and (answer := landed.told.answer) is not None:
+                tokens, cached = answer.prompt_tokens or 0, landed.told.cached_tokens
+                ride.told(tokens, cached, answer.tokens or 0)
+                self._metrics.routed(ride.choice, tokens, cached)
+                if self._warming is not None:
+                    self._warming.generated(ride.prompt.session, ride.choice.worker, cached)
+        flight.end(landed)
 
     def _landed(
         self, asked: Asked, miss: Miss, code: int, kept: list[bytes] | None, since: int, entry_id: int, *,
@@ -207,21 +214,11 @@ class Gateway:
     async def _store(self, entry: Entry, miss: Miss) -> None:
         self._metrics.stored(await self._cache.store(entry, miss.vector))
 
-    def _errand(self, call: Call, body: Mapping[str, Any], model: str | None, raw: bytes | None = None) -> Errand:
-        who = self._identity(call, body)
-        headers = upstream_headers(
-            call.raw_headers, forward_authorization=not self._door.authenticates, worker_api_key=self._worker_api_key,
-            session_id=who.id if who is not None else None, request_id=call.request_id,
-        )  # fmt: skip
-        if raw is None:  # we read both body and answer: one is JSON whatever curl calls it, the other must come plain
-            headers = [(name, value) for name, value in headers if name.lower() not in _SAID_BY_US]
-            headers.append(("Content-Type", "application/json"))
-            raw = openai.for_worker(body, call.body, who.id if who is not None else None)
-        return Errand(call.method, call.target, headers, raw, model, who.id if who is not None else None)
-
     # ── telling ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _served(self, call: Call, asked: Asked, hit: Hit) -> Reply:
+        if self._warming is not None:
+            self._warming.served(call, asked, hit)
         headers = status.of_hit(hit, detailed=call.tenant.trusted)
         headers.append(self._receipt(asked, hit.entry.id, hit))
         if asked.stream:
@@ -307,26 +304,29 @@ class Gateway:
         """Any other path that vLLM serves: byte for byte, through the same routing and failure rules."""
         body = openai.peek(call.headers.get("Content-Type", ""), call.body)
         model = body.get("model")
-        errand = self._errand(call, body, model if isinstance(model, str) and model else None, raw=call.body)
-        async with self._dispatch.ask(errand) as (choice, reply):
+        errand = self._errands.of(call, body, model if isinstance(model, str) and model else None, raw=call.body)
+        async with self._dispatch.ask(errand) as (ride, reply):
             headers = [*reply.headers, *status.of_relay()]
             if call.tenant.trusted:
-                headers += status.of_worker(choice.worker.name, choice.reason)
+                headers += status.of_worker(ride.choice.worker.name, ride.choice.reason)
             self._metrics.relayed()
-            yield Reply(reply.status, headers, stream=told_chunks(reply), source="relay")
+            stream = self._responses.noted(call, ride, reply.status, told_chunks(reply))
+            yield Reply(reply.status, headers, stream=stream, source="relay")
 
     # ── what people ask ──────────────────────────────────────────────────────────────────────────────────────────
 
-    async def explain(self, call: Call) -> tuple[Explanation, Choice | ProxyError, Identity | None]:
+    async def explain(self, call: Call) -> tuple[Explanation, Way, Identity | None]:
         """What would happen to this request, and why. Asks no worker and stores nothing."""
         asked = self._reader.read(call)
+        asked = in_context(asked, await self._cache.receipts.resolved(asked.question))
         explanation = await self._cache.explain(asked.question, asked.verdict)
         who = identify(call.headers, asked.body, call.cookies, call.tenant.name, self._secret)
+        prompt = prompt_of(call, asked.body, asked.model, who)
+        candidates = self._router.candidates(prompt)
         try:
-            choice = self._dispatch.choice(asked.model, who.id if who is not None else None)
+            return explanation, Way(self._router.choose(prompt), candidates), who
         except ProxyError as error:
-            return explanation, error, who
-        return explanation, choice, who
+            return explanation, Way(error, candidates), who
 
     async def forget(self, entry_id: int) -> int:
         """Delete one answer from every tier and replica. Returns how many were there. Raises StoreUnavailable."""

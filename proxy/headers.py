@@ -6,6 +6,7 @@ Hop-by-hop headers (RFC 9110, 7.6.1) and those that `Connection` names stop here
 
 import re
 from collections.abc import Iterable
+from email.utils import parsedate_to_datetime
 from typing import Final
 
 RawHeaders = Iterable[tuple[bytes, bytes]]
@@ -86,6 +87,22 @@ def upstream_headers(
         headers.append(("X-Session-ID", session_id))
     headers.append(("X-Request-Id", request_id))
     return headers
+
+
+def retry_after_s(headers: Iterable[tuple[str, str]], now_s: float) -> float | None:
+    """How long a worker asks to be left alone, in seconds; None = it does not say (RFC 9110, 10.2.3: number or date).
+
+    now_s: seconds since the epoch."""
+    for name, value in headers:
+        if name.lower() == "retry-after":
+            text = value.strip()
+            if text.isascii() and text.isdecimal():
+                return float(text[:9])
+            try:
+                return max(0.0, parsedate_to_datetime(text).timestamp() - now_s)
+            except (ValueError, OverflowError):
+                return None
+    return None
 
 
 def _named_by_connection(pairs: list[tuple[bytes, bytes]]) -> frozenset[bytes]:

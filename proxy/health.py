@@ -2,7 +2,8 @@
 
 Every worker is probed by a task of its own, so that one that hangs delays nobody: /health, then /v1/models. Two
 failures in a row make it DOWN, one success UP; what makes a failure is written in `proxy.routing.workers`. A worker in
-doubt — new, failing, or one that a request could not reach — is probed at once and then at growing intervals.
+doubt — new, failing, or one that a request could not reach — is probed at once and then at growing intervals. With
+every fifth probe, and whenever it may have been restarted, its /metrics are read; one that has none is no worse for it.
 """
 
 import asyncio
@@ -14,6 +15,7 @@ from typing import Any, Final, Self
 
 import orjson
 
+from proxy.routing.gauges import gauges_of
 from proxy.routing.workers import Card, State, Worker, WorkerPool
 from proxy.upstream import Upstream
 from proxy.upstream_errors import WorkerFailed, WorkerUnreachable
@@ -21,6 +23,7 @@ from proxy.upstream_errors import WorkerFailed, WorkerUnreachable
 log = logging.getLogger(__name__)
 
 SOONEST_S: Final = 0.1  # between two probes of one worker, however many requests fail on it
+GAUGES_EVERY: Final = 5  # probes
 JITTER: Final = 0.1  # of a pause, either way: many proxies must not probe in step
 
 
@@ -93,11 +96,18 @@ class Health:
                 self._probes[worker][1].set()
 
     async def _follow(self, worker: Worker, wake: asyncio.Event) -> None:
+        probes, generation = 0, -1
         while True:
             wake.clear()
+            doubted = worker.suspect or worker.state is not State.UP
             worker.suspect = False
             try:
-                await self._probe(worker)
+                await self._probe(worker, measure=doubted or probes % GAUGES_EVERY == 0)
+                if worker.generation != generation and not worker.failures:
+                    generation = worker.generation
+                    if worker.gauges is None:
+                        await self._measure(worker)
+                probes += 1
             except Exception:  # a fault of ours must not end the probing of this worker for good
                 log.exception("probing %s", worker.name)
                 self._failed(worker, "the probe itself failed; see the log")
@@ -115,7 +125,7 @@ class Health:
             pause_s = min(pause_s, SOONEST_S * 2 ** (worker.failures - 1))
         return pause_s * (1 + JITTER * (2 * self._chance() - 1))
 
-    async def _probe(self, worker: Worker) -> None:
+    async def _probe(self, worker: Worker, *, measure: bool) -> None:
         try:
             async with asyncio.timeout(self._timeout_s):
                 status, _ = await self._get(worker, "/health")
@@ -133,8 +143,23 @@ class Health:
         else:
             if status >= 500:
                 self._failed(worker, f"/v1/models answered {status}")
-            else:  # 401 and 404 are an answer too: it lives, and only does not tell us what it serves
+            else:
+                # Before it is UP, so that whoever is sent there finds the right generation. One that is DOWN becomes a
+                # new one in any case, and is measured after.
+                if measure and worker.state is not State.DOWN:
+                    await self._measure(worker)
+                # 401 and 404 are an answer too: it lives, and only does not tell us what it serves
                 self._pool.answered(worker, cards_of(body) if status == 200 else None)
+
+    async def _measure(self, worker: Worker) -> None:
+        """A worker that does not tell in time keeps what was known; only one that says it has none loses it."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                status, body = await self._get(worker, "/metrics")
+        except (TimeoutError, WorkerFailed):
+            return
+        if status < 500:
+            self._pool.measured(worker, gauges_of(body, self._pool.clock()) if status == 200 else None)
 
     async def _get(self, worker: Worker, path: str) -> tuple[int, bytes]:
         async with self._upstream.ask(worker, "GET", path, self._headers, proves_life=False) as reply:

@@ -19,6 +19,7 @@ from proxy import openai
 from proxy.dispatch import Dispatch, Errand
 from proxy.errors import ProxyError
 from proxy.metrics import Metrics
+from proxy.routing.choice import Prompt
 from proxy.routing.workers import State, WorkerPool
 from proxy.upstream_errors import WorkerFailed
 from proxy.yes_or_no import PASSING, TRIALS, Case, passed, probability, request
@@ -107,10 +108,8 @@ class VllmJudge:
         body = orjson.dumps(request(case, model))
         headers = [*self._headers, ("X-Request-Id", f"judge-{openai.request_id()}")]
         async with asyncio.timeout(deadline_s):
-            async with self._dispatch.ask(Errand("POST", "/v1/completions", headers, body, model, session=None)) as (
-                _,
-                reply,
-            ):
+            errand = Errand("POST", "/v1/completions", headers, body, Prompt(model, size=len(body)))
+            async with self._dispatch.ask(errand) as (_, reply):
                 data = await reply.read()
         if reply.status != 200:
             raise ValueError(f"status {reply.status}: {data[:200].decode('utf-8', 'replace')}")

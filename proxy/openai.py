@@ -135,7 +135,7 @@ def read_answer(status: int, value: object) -> Told:
 
 
 def _count(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def new_id(kind: Kind) -> str:

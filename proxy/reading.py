@@ -8,12 +8,12 @@ digest of them, so nobody can make two bodies meet.
 import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from multidict import MultiMapping
 
-from cache import Caller, Controls, Kind, Question, Rules, Verdict, ask, judge
+from cache import Caller, Controls, Kind, Question, Rules, TieredCache, Verdict, ask, judge
 from proxy import openai
 from proxy.auth import USER_HEADER, asserted_user
 from proxy.call import Call
@@ -85,6 +85,10 @@ class Reader:
                 self._bytes -= _cost(oldest)
         return asked
 
+    def recalled(self, call: Call, cache: TieredCache) -> Asked:
+        """The same in the context of its conversation, as far as memory knows it; never waits. Raises BadRequest."""
+        return in_context(asked := self.read(call), cache.receipts.at_hand(asked.question))
+
     def _read(self, call: Call) -> Asked:
         kind = openai.CACHED_PATHS[call.path]
         coding = call.headers.get("Content-Encoding", "identity")
@@ -102,12 +106,17 @@ class Reader:
             session = hashlib.blake2b(f"{session}{principal}".encode(), digest_size=16).hexdigest()
         model = openai.model_of(body)
         caller = Caller(call.tenant.name, session)
-        question = ask(kind, body, caller, controls, self._secret, self._pool.revision(model))
+        question = ask(kind, body, caller, controls, self._secret, self._pool.revision(model), self._rules)
         return Asked(
             kind, body, model, controls, question, judge(question, controls, self._rules),
             openai.shape(body), openai.wants_stream(body), openai.wants_usage(body),
             principal, user is not None, askers,
         )  # fmt: skip
+
+
+def in_context(asked: Asked, question: Question) -> Asked:
+    """The same request. question: its question in the context of its conversation."""
+    return asked if question is asked.question else replace(asked, question=question)
 
 
 def _cost(key: _Key) -> int:

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
-from proxy.routing.workers import canonical_url
+from proxy.routing.roster import DNS, dns_name
+from proxy.routing.worker import canonical_url
 
 ENV_PREFIX = "REJOINDER_"
 
@@ -37,7 +38,19 @@ class Settings(BaseModel):
         "serve", description="observe: every request goes to a worker and nothing is served from the cache; what would "
         "have been served is counted, compared with the fresh answers, and told at /admin/observed."
     )  # fmt: skip
-    workers: tuple[str, ...] = Field((), description="Base URLs of the vLLM workers, such as http://10.0.0.5:8000.")
+    workers: tuple[str, ...] = Field(
+        (), description="Base URLs of the vLLM workers, such as http://10.0.0.5:8000; dns://HOST:PORT is every address "
+        "of that name."
+    )  # fmt: skip
+    workers_file: Path | None = Field(
+        None, description="A file that names more workers (JSON, TOML, or a URL a line), read again when it changes."
+    )
+    workers_refresh_s: float = Field(
+        5.0, gt=0, description="How often workers_file and names in workers are looked up, in seconds."
+    )
+    worker_drain_s: float = Field(
+        30.0, ge=0, description="How long the sessions of a worker that drains may take to leave it, in seconds."
+    )
     worker_api_key: SecretStr | None = Field(None, description="Key that we show to the workers, if they want one.")
     api_keys: dict[str, str] = Field(
         {},
@@ -89,6 +102,21 @@ class Settings(BaseModel):
         "shared: the assistant sees no accounts, so all get the same answer. Names, numbers and other data of his own "
         "never leave it."
     )  # fmt: skip
+    lineage: bool = Field(
+        True, description="Whether a turn that was answered from one entry counts as the same turn, whatever words "
+        "were used, so that follow-ups can be answered from the cache too."
+    )  # fmt: skip
+    lineage_receipts: int = Field(
+        100_000, ge=0, description="Most delivered answers that one process remembers for it; the store keeps more."
+    )
+    lineage_reset_on_standalone: bool = Field(
+        True, description="Whether a follow-up's context begins at the last turn that surely stands alone; off: at the "
+        "beginning of the chat."
+    )  # fmt: skip
+    standalone_across_history: bool = Field(
+        True, description="Whether a question that surely stands alone is looked up as in a new chat; system prompt "
+        "and every other field must agree all the same."
+    )  # fmt: skip
     embedder: str = Field(
         "default",
         description="default (shipped, English and Chinese), none, a folder, or a sentence-transformers model.",
@@ -119,11 +147,20 @@ class Settings(BaseModel):
         0.02, ge=0, le=1, description="Share of the hits by meaning that an idle worker answers afresh, for the "
         "measured false-hit rate; more while there are few labels. 0 = none."
     )  # fmt: skip
-    shadow_time_share: float = Field(
-        0.05, ge=0, le=1, description="Share of each worker's time that such checks may take, at most."
-    )
+    warm_up: bool = Field(
+        True, description="After a cached answer, an idle worker reads that turn into its KV cache, so that the chat's "
+        "next turn starts as fast as if the worker had answered itself."
+    )  # fmt: skip
+    spare_time_share: float = Field(
+        0.05, ge=0, le=1, description="Share of each worker's time that checks and warm-ups may take together, at "
+        "most; 0 = none."
+    )  # fmt: skip
+    kv_events: bool = Field(
+        True, description="Whether the KV cache of workers that publish their KV events (vLLM's --kv-events-config) is "
+        "followed, so that routing knows and need not estimate what they hold."
+    )  # fmt: skip
     worker_priority: bool = Field(
-        False, description="The workers run with --scheduling-policy priority: checks then go behind everybody, "
+        False, description="The workers run with --scheduling-policy priority: these then go behind everybody, "
         "instead of to idle workers only."
     )  # fmt: skip
     judge: Literal["off", "on"] = Field(
@@ -152,7 +189,9 @@ class Settings(BaseModel):
         """A list may also be written with spaces or commas between."""
         return value.replace(",", " ").split() if isinstance(value, str) else value
 
-    @field_validator("first_byte_s", "idle_s", "similarity_threshold", "judge_model", "adapted_dir", mode="before")
+    @field_validator(
+        "first_byte_s", "idle_s", "similarity_threshold", "judge_model", "adapted_dir", "workers_file", mode="before"
+    )
     @classmethod
     def _may_be_none(cls, value: Any) -> Any:
         """TOML and the environment have no null."""
@@ -170,6 +209,9 @@ class Settings(BaseModel):
     @classmethod
     def _are_urls(cls, urls: tuple[str, ...]) -> tuple[str, ...]:
         for url in urls:
+            if url.startswith(DNS):
+                dns_name(url)  # raises when it is none
+                continue
             if not url.startswith(("http://", "https://")):
                 raise ValueError(f"{url!r} is not a URL such as http://127.0.0.1:8000")
             canonical_url(url)  # raises for what no worker can be

@@ -5,8 +5,7 @@ it answers that once more, and the comparator says whether the two answers agree
 nothing of it is stored. Which hits, in which order, and for how much of a worker's time is decided in `proxy.sampling`;
 what the outcomes add up to in `proxy.measured`.
 
-A check yields: the moment a user's request goes to its worker, its connection is closed, and vLLM aborts it. Where
-`priority` is set the worker sees to that itself (`--scheduling-policy priority`). One check runs at a time.
+A check yields the moment a user's request goes to its worker, see `proxy.spare`. One check runs at a time.
 """
 
 import asyncio
@@ -19,65 +18,49 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Self
 
-import orjson
-
 from cache import Agreement, Clock, Comparator, Hit, Label, Likeness, Served, Source, known_other
 from proxy import openai
 from proxy.checks import Check, Lately, check_of, request_of
 from proxy.measured import Measured
 from proxy.metrics import Metrics
 from proxy.reading import Asked
-from proxy.routing.workers import State, Worker, WorkerPool
-from proxy.sampling import Allowance, Waiting, at_rest, chance, control_chance
-from proxy.upstream import Upstream
-from proxy.upstream_errors import WorkerFailed
+from proxy.routing.workers import Worker
+from proxy.sampling import Waiting, chance, control_chance
+from proxy.spare import SpareTime
 
 log = logging.getLogger(__name__)
 
 Learn = Callable[[Label], None]
 Suspects = Callable[[], Served | None]
 
+KIND: Final = "shadow check"
 ROOM: Final = 256  # checks that wait
 PATIENCE_S: Final = 900.0  # how long each may
 _LARGEST_BODY: Final = 65_536  # bytes; a larger request is not kept for a check
-_LOOK_AGAIN_S: Final = 0.25  # while checks wait and no worker is free
-_ASK_METRICS_S: Final = 1.0  # of a worker that said it was busy
+_AFTER_A_BUG_S: Final = 1.0
 _SUSPECTS_S: Final = 2.0  # how often it is looked whether an entry is suspect
 _TRIES: Final = 3  # how often a check may yield
-
-
-class _Refused(Exception):
-    """The worker does not answer this; asking again is of no use."""
 
 
 class Shadow:
     """An async context manager that owns its checks.
 
-    share: of hits by meaning that are checked when there are labels enough; 0 = none.
-    time_share: of each worker's time, at most.  priority: workers serve low priority themselves.
-    api_key: what we show to workers; never a client's.
+    spare: the workers' idle time.  share: of hits by meaning that are checked when there are labels enough; 0 = none.
     forgets: how often the cache has forgotten something on purpose.  learn: takes labels; None = nobody does.
     suspects: hits of entries that turned out to be wrong, one at each call; every one of them is checked.
     clock: seconds since the epoch; ticks: seconds that never go back."""
 
     def __init__(
-        self, pool: WorkerPool, upstream: Upstream, comparator: Comparator, measured: Measured, metrics: Metrics, *,
-        share: float, time_share: float, priority: bool = False, api_key: str | None = None,
+        self, spare: SpareTime, comparator: Comparator, measured: Measured, metrics: Metrics, *, share: float,
         forgets: Callable[[], int] = int, learn: Learn | None = None, suspects: Suspects = lambda: None,
         clock: Clock = time.time, ticks: Callable[[], float] = time.monotonic,
         dice: Callable[[], float] = random.random,
     ) -> None:  # fmt: skip
-        self._pool = pool
-        self._upstream = upstream
+        self._spare = spare
         self._comparator = comparator
         self._measured = measured
         self._metrics = metrics
         self._share = share
-        self._time_share = time_share
-        self._priority = priority
-        self._headers = [("Content-Type", "application/json")]
-        if api_key is not None:
-            self._headers.append(("Authorization", f"Bearer {api_key}"))
         self._forgets = forgets
         self._learn = learn
         self._suspects = suspects
@@ -87,15 +70,11 @@ class Shadow:
         self._waiting: Waiting[Check] = Waiting(ROOM, PATIENCE_S)
         self._lately = Lately()
         self._forgotten_at = 0
-        self._allowances: dict[Worker, Allowance] = {}
-        self._busy_until: dict[Worker, float] = {}
         self._wake = asyncio.Event()
         self._worker_task: asyncio.Task[None] | None = None
-        self._warned: set[str] = set()
 
     async def __aenter__(self) -> Self:
-        self._allow(self._ticks())
-        if self._share > 0 and self._time_share > 0:
+        if self._share > 0 and self._spare.on(KIND):
             self._worker_task = asyncio.get_running_loop().create_task(self._work(), name="rejoinder-shadow")
         return self
 
@@ -125,14 +104,9 @@ class Shadow:
 
     def state(self) -> dict[str, Any]:
         """For people: what waits, and what each worker may still spend."""
-        now_s = self._ticks()
         return {
-            "share": self._share, "time_share": self._time_share, "priority": self._priority,
-            "waiting": len(self._waiting),
-            "workers": {
-                worker.name: {"spent_s": round(each.spent_s, 3), "saved_s": round(each.saved(now_s), 3)}
-                for worker, each in self._allowances.items()
-            },
+            "share": self._share, "time_share": self._spare.share, "priority": self._spare.priority,
+            "waiting": len(self._waiting), "workers": self._spare.state(KIND),
         }  # fmt: skip
 
     @property
@@ -165,7 +139,7 @@ class Shadow:
             except Exception:  # a bug of ours must not end the checks for good
                 log.exception("a shadow check failed; others go on")
                 self._count("failed")
-                pause_s = _ASK_METRICS_S
+                pause_s = _AFTER_A_BUG_S
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(pause_s):
                     await self._wake.wait()
@@ -174,121 +148,39 @@ class Shadow:
         """Begin what can be begun. Returns how long nothing more can."""
         self._heed_forgetting()
         self._look_at_suspects()
-        now_s = self._ticks()
-        self._count("expired", self._waiting.expire(now_s))
-        pause_s = _SUSPECTS_S
+        self._count("expired", self._waiting.expire(self._ticks()))
         if not len(self._waiting):
-            return pause_s
-        self._allow(now_s)
-        for worker, allowance in self._allowances.items():
-            wait_s = max(allowance.ready_in(now_s), self._busy_until.get(worker, 0.0) - now_s)
-            pause_s = min(pause_s, max(wait_s, _LOOK_AGAIN_S))
-            if wait_s > 0 or not self._free(worker) or not any(map(_for(worker), self._waiting)):
-                continue
-            if not self._priority and not await self._says_it_rests(worker):
-                self._busy_until[worker] = self._ticks() + _ASK_METRICS_S
-                continue
-            # From here to the request there is no await: nobody may have come in between.
-            found = self._waiting.take(_for(worker)) if self._free(worker) else None
-            if found is not None:
-                await self._run(worker, allowance, *found)
-                return 0.0
-        return pause_s
+            return _SUSPECTS_S
+        worker, pause_s = await self._spare.find(KIND, lambda worker: any(map(_for(worker), self._waiting)))
+        found = self._waiting.take(_for(worker)) if worker is not None else None
+        if worker is None or found is None:
+            return min(pause_s, _SUSPECTS_S)
+        await self._run(worker, *found)
+        return 0.0
 
-    def _allow(self, now_s: float) -> None:
-        """Every worker has an allowance, from when it is first seen; those that left have none."""
-        present = set(self._pool)
-        for gone in [worker for worker in self._allowances if worker not in present]:
-            del self._allowances[gone]
-            self._busy_until.pop(gone, None)
-        for worker in self._pool:
-            if worker not in self._allowances:
-                self._allowances[worker] = Allowance(self._time_share, now_s)
-
-    def _free(self, worker: Worker) -> bool:
-        """By our own books. A worker that has told us its models lets us in with the key that we have, or without."""
-        if worker.state is not State.UP or not worker.models:
-            return False
-        return self._priority or worker.idle
-
-    async def _says_it_rests(self, worker: Worker) -> bool:
-        """By its own metrics: others than we may use it."""
-        try:
-            async with asyncio.timeout(_ASK_METRICS_S):
-                async with self._upstream.ask(worker, "GET", "/metrics", self._headers, proves_life=False) as reply:
-                    text = (await reply.read()).decode("utf-8", "replace") if reply.status == 200 else ""
-        except (WorkerFailed, TimeoutError):
-            return False
-        rests = at_rest(text)
-        if rests is None:
-            self._warn_once(f"{worker.name} does not tell on /metrics whether it is busy: no shadow checks there")
-        return rests is True
-
-    async def _run(self, worker: Worker, allowance: Allowance, since_s: float, check: Check) -> None:
+    async def _run(self, worker: Worker, since_s: float, check: Check) -> None:
         """One check, from the worker to the label."""
         twice = self._dice() < control_chance(self._measured.null_controls(check.tenant, check.model))
         answers: list[str | None] = []
-        began_s = self._ticks()
-        outcome = await self._asked(worker, check, answers, twice=twice, limit_s=allowance.saved(began_s))
-        spent_s = self._ticks() - began_s
-        allowance.spend(spent_s, self._ticks(), whole=outcome is None)
-        self._metrics.shadow_spent(spent_s)
-        if not answers:
-            if outcome == "yielded" and check.tries < _TRIES:
-                self._waiting.put_back(replace(check, tries=check.tries + 1), since_s)
-            self._count(outcome or "failed")
-            return
-        await self._judged(check, answers)
-
-    async def _asked(
-        self, worker: Worker, check: Check, answers: list[str | None], *, twice: bool, limit_s: float
-    ) -> str | None:
-        """Ask, and add each whole answer to `answers`. Returns why it ended early, None when it did not."""
-        stopped = ""
 
         async def ask() -> None:
             for again in range(1 + twice):
                 answers.append(await self._answer(worker, check, courteous=bool(again)))
 
-        asking = asyncio.get_running_loop().create_task(ask(), name="rejoinder-shadow-check")
-
-        def give_way() -> None:
-            nonlocal stopped
-            stopped = "yielded"
-            asking.cancel()
-
-        if not self._priority:
-            worker.guest = give_way
-        try:
-            done, _ = await asyncio.wait({asking}, timeout=limit_s)
-            if not done:
-                stopped = "over budget"
-        finally:
-            worker.guest = None
-            asking.cancel()
-            (ended,) = await asyncio.gather(asking, return_exceptions=True)
-        if isinstance(ended, _Refused):
-            self._warn_once(f"{worker.name} refused a shadow check: {ended}")
-            return "refused"
-        if isinstance(ended, asyncio.CancelledError):
-            return stopped or "failed"
-        if isinstance(ended, WorkerFailed):
-            return "failed"
-        if isinstance(ended, BaseException):
-            raise ended
-        return None
+        ended = await self._spare.use(KIND, worker, ask)
+        self._metrics.shadow_spent(ended.seconds)
+        if not answers:
+            if ended.why == "yielded" and check.tries < _TRIES:
+                self._waiting.put_back(replace(check, tries=check.tries + 1), since_s)
+            self._count(ended.why or "failed")
+            return
+        await self._judged(check, answers)
 
     async def _answer(self, worker: Worker, check: Check, *, courteous: bool) -> str | None:
-        """The worker's whole answer; None where it has no end, or is not one text. Raises WorkerFailed, _Refused."""
-        body = request_of(check, courteous=courteous, lowest=self._priority)
-        headers = [*self._headers, ("X-Request-Id", f"shadow-{openai.request_id()}")]
-        async with self._upstream.ask(worker, "POST", check.path, headers, body) as reply:
-            data = await reply.read()
-        if reply.status != 200:
-            if reply.status >= 500:
-                raise WorkerFailed(worker, f"answered {reply.status}")
-            raise _Refused(f"{reply.status} {data[:200].decode('utf-8', 'replace')}")
-        told = openai.read_answer(reply.status, orjson.loads(data))
+        """The worker's whole answer; None where it has no end, or is not one text. Raises WorkerFailed, Refused."""
+        body = request_of(check, courteous=courteous, lowest=self._spare.priority)
+        value = await self._spare.post(worker, check.path, body, f"shadow-{openai.request_id()}")
+        told = openai.read_answer(200, value)
         if told.answer is not None:
             self._metrics.shadow_tokens(told.answer.tokens or 0)
         whole = told.outcome.finish_reasons == ("stop",)
@@ -339,11 +231,6 @@ class Shadow:
     def _count(self, outcome: str, times: int = 1) -> None:
         if times:
             self._metrics.shadowed(outcome, times)
-
-    def _warn_once(self, words: str) -> None:
-        if words not in self._warned and len(self._warned) < 100:
-            self._warned.add(words)
-            log.warning("%s", words)
 
 
 def _for(worker: Worker) -> Callable[[Check], bool]:

@@ -136,7 +136,7 @@ class PrefixCache:
 
     def __init__(self, blocks: int = 4096) -> None:
         self._blocks: OrderedDict[int, None] = OrderedDict()
-        self._room = blocks
+        self.room = blocks
 
     def take(self, prompt: Sequence[str], salt: str = "") -> int:
         """Look the prompt up and keep it; how many of its tokens were known. The last token is always computed."""
@@ -158,7 +158,7 @@ class PrefixCache:
     def _keep(self, block: int) -> None:
         self._blocks[block] = None
         self._blocks.move_to_end(block)
-        if len(self._blocks) > self._room:
+        if len(self._blocks) > self.room:
             self._blocks.popitem(last=False)
 
     @staticmethod

@@ -12,7 +12,7 @@ have poisoned pooled connections (aiohttp#12953), hence our own; bytes bodies ab
 
 import asyncio
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from types import TracebackType
@@ -53,6 +53,7 @@ class UpstreamReply:
         "_watch",
         "body_bytes",
         "headers",
+        "opened",
         "status",
         "worker",
     )
@@ -64,6 +65,7 @@ class UpstreamReply:
         self.status = response.status
         self.headers: Headers = strip_hop_by_hop(response.raw_headers)
         self.body_bytes = 0
+        self.opened: Callable[[], None] | None = None  # called when the first byte of the body is here
         self._response = response
         self._idle_s = idle_s
         self._proves_life = proves_life
@@ -85,6 +87,9 @@ class UpstreamReply:
                     return
                 if self._proves_life:
                     worker.last_seen_s = now_s()
+                if self.opened is not None:
+                    self.opened()
+                    self.opened = None
                 self.body_bytes += len(chunk)
                 yield chunk
         except (aiohttp.ClientError, OSError) as error:

@@ -112,11 +112,15 @@ def test_every_metric_that_is_named_is_told() -> None:
 
 
 def test_every_door_that_is_named_exists_and_every_door_of_ours_is_named() -> None:
-    source = (ROOT / "proxy" / "api.py").read_text(encoding="utf-8")
+    source = "".join((ROOT / "proxy" / name).read_text(encoding="utf-8") for name in ("api.py", "admin.py"))
     doors = set(re.findall(r'\("(\w+)", "(/(?:admin|v1/feedback)[\w/]*)"\): self', source))
     doors |= {
         (verb, f"/admin/entries/{{entry}}{'/' if deed else ''}{deed}")
-        for verb, deed in re.findall(r'\("(\w+)", "([a-z]*)"\): (?:self\._forget|feedback\.)', source)
+        for verb, deed in re.findall(r'\("(\w+)", "([a-z]*)"\): (?:self\.forget|feedback\.)', source)
+    }
+    doors |= {
+        (verb, f"/admin/workers/{{name}}{'/' if deed else ''}{deed}")
+        for verb, deed in re.findall(r'\("(\w+)", "([a-z]*)"\): self\.(?:remove|drain|undrain)', source)
     }
     named = set(re.findall(r"`(GET|POST|DELETE) (/(?:admin|v1/feedback)[\w/{}]*)", "".join(TEXTS.values())))
     assert named <= doors

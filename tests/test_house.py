@@ -28,12 +28,14 @@ WAITS = {
     "cache/opening.py": "opens the parts",
     "cache/comparator.py": "waits for the embedder",
     "cache/adapting.py": "waits for the embedder and the reader",
+    "cache/coaching.py": "a thread that teaches, writes files",
     "cache/schooling.py": "opens models, writes files",
     "cache/assessor.py": "waits for the reader and the judge",
     "cache/tiered.py": "visits the tiers",
     "cache/chores.py": "work beside the questions",
     "cache/owed.py": "vectors that come late",
     "cache/reviews.py": "waits for the store",
+    "cache/receipts.py": "waits for the store",
     "cache/embedder/batching.py": "the model's thread",
     "cache/embedder/bilingual.py": "an Embedder, whose seam is async",
     "cache/embedder/hashing.py": "an Embedder, whose seam is async",
@@ -53,9 +55,11 @@ WAITS = {
     "cache/store/tables.py": "the database itself",
     "cache/tiers/recent.py": "waits for the store",
     "cache/tiers/similar.py": "the index's thread",
+    "proxy/admin.py": "the doors of the operator",
     "proxy/api.py": "the doors",
     "proxy/app.py": "opens the parts",
     "proxy/cli.py": "the front",
+    "proxy/clockwork.py": "paces a simulated worker",
     "proxy/demo.py": "a simulated worker",
     "proxy/dispatch.py": "asks workers",
     "proxy/evaluation/commands.py": "runs packs",
@@ -65,12 +69,19 @@ WAITS = {
     "proxy/gateway.py": "the journey",
     "proxy/health.py": "probes",
     "proxy/judge.py": "asks a worker for one token",
+    "proxy/kv_events.py": "follows the KV events of every worker",
+    "proxy/kv_stream.py": "door to pyzmq",
     "proxy/logbook.py": "a file",
     "proxy/observer.py": "compares answers beside the questions",
+    "proxy/membership.py": "name servers and a file",
     "proxy/metrics.py": "tells the counts of several processes once a second",
     "proxy/processes.py": "several processes",
+    "proxy/responses.py": "watches a reply pass by",
     "proxy/shadow.py": "asks idle workers",
+    "proxy/spare.py": "gives away the idle time of workers",
+    "proxy/socket_faults.py": "a simulated worker's connections",
     "proxy/upstream.py": "door to the aiohttp client",
+    "proxy/warming.py": "asks idle workers",
     "proxy/wire.py": "writes replies",
 }
 WAITING = {
@@ -92,16 +103,23 @@ DOORS = {
     "sqlite3": {"cache/store/sqlite.py", "cache/store/tables.py", "cache/store/ledger.py"},
     "onnxruntime": {"cache/embedder/onnx.py", "cache/reader/onnx.py"},
     "tokenizers": {"cache/embedder/onnx.py", "cache/reader/onnx.py"},
-    "onnx": {"cache/reader/graph.py", "cache/reader/network.py"},
+    "onnx": {"cache/reader/graph.py", "cache/reader/network.py", "cache/reader/refining.py"},
     "sentence_transformers": {"cache/embedder/sentence_transformer.py"},
-    "torch": {"cache/embedder/sentence_transformer.py", "cache/reader/network.py", "cache/reader/training.py"},
+    "torch": {
+        "cache/embedder/sentence_transformer.py",
+        "cache/reader/network.py",
+        "cache/reader/refining.py",
+        "cache/reader/training.py",
+    },
     "prometheus_client": {"proxy/metrics.py"},
-    "typer": {"proxy/cli.py"},
+    "typer": {"proxy/cli.py", "proxy/workers_cli.py"},
     "rich": {"proxy/cli.py", "proxy/evaluation/progress.py"},
     "matplotlib": {"proxy/evaluation/plot.py"},
     "pydantic_settings": {"proxy/settings.py"},
     "uvloop": {"proxy/cli.py", "proxy/processes.py"},
     "yarl": {"proxy/upstream.py"},
+    "zmq": {"proxy/kv_stream.py"},
+    "msgspec": {"proxy/routing/kv_wire.py"},
     "httpx": set(),
     "requests": set(),
     "openai": set(),
@@ -114,6 +132,7 @@ DOORS = {
 EXTRAS = {
     "cache/reader/graph.py": "train",
     "cache/reader/network.py": "train",
+    "cache/reader/refining.py": "train",
     "cache/reader/training.py": "train",
 }
 CLIENT = {"ClientSession", "ClientTimeout", "TCPConnector", "ClientError", "ClientResponse", "request"}
@@ -121,8 +140,8 @@ CLIENT = {"ClientSession", "ClientTimeout", "TCPConnector", "ClientError", "Clie
 # Who may start a task, and so must end it.
 OWNERS = {
     "cache/chores.py", "cache/store/link.py", "cache/store/lifeline.py", "proxy/flights.py", "proxy/gateway.py",
-    "proxy/health.py", "proxy/judge.py", "proxy/logbook.py", "proxy/observer.py", "proxy/shadow.py",
-    "proxy/metrics.py",
+    "proxy/health.py", "proxy/judge.py", "proxy/kv_events.py", "proxy/logbook.py", "proxy/membership.py",
+    "proxy/observer.py", "proxy/shadow.py", "proxy/metrics.py", "proxy/spare.py", "proxy/warming.py",
 }  # fmt: skip
 
 # Modules without a test file at their mirrored path → where they are tested, or why they need none.
@@ -153,9 +172,14 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "proxy/gateway.py": "tests/journeys/test_together.py",
     "proxy/feedback.py": "tests/journeys/test_feedback.py",
     "proxy/wire.py": "tests/journeys/test_streams.py",
+    "proxy/clockwork.py": "tests/proxy/test_simulated.py",
     "proxy/demo.py": "tests/proxy/test_simulated.py",
+    "proxy/simulated_doors.py": "tests/proxy/test_simulated.py",
+    "proxy/simulated_metrics.py": "tests/proxy/test_simulated.py",
+    "proxy/socket_faults.py": "tests/proxy/test_simulated.py",
     "proxy/faults.py": "tests/proxy/test_simulated.py",
     "proxy/reading.py": "tests/journeys/test_conversations.py",
+    "proxy/kv_stream.py": "tests/proxy/test_kv_events.py",
     "proxy/processes.py": "tests/live/test_replicas.py",
     "proxy/upstream_errors.py": "tests/proxy/test_upstream.py",
 }
@@ -250,7 +274,7 @@ def test_every_foreign_library_is_a_declared_dependency() -> None:
     extras = {name: lines for name, lines in project["optional-dependencies"].items() if name != "dev"}
     declared = [*project["dependencies"], *(line for lines in extras.values() for line in lines)]
     known = {re.split(r"[\[><=~!; ]", line)[0].replace("-", "_") for line in declared}
-    known |= {"faiss", "cache", "proxy"}  # faiss-cpu
+    known |= {"faiss", "zmq", "cache", "proxy"}  # faiss-cpu, pyzmq
     known |= {
         "multidict",
         "yarl",

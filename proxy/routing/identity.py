@@ -18,7 +18,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, TypeGuard
+from typing import Any, Final, Protocol, TypeGuard
 
 import orjson
 from xxhash import xxh3_64_intdigest
@@ -66,7 +66,7 @@ class Identity:
     """Whose turn this is.
 
     id: 32 hex digits, HMAC-SHA256 of (tenant, kind of source, value).  source: where it was found, for people.
-    warning: what the operator should know about this key; None = nothing."""
+    warning: what the operator should know about this key, or about one that was not used; None = nothing."""
 
     id: str
     strength: Strength
@@ -91,25 +91,27 @@ def identify(
     watch: learns from this request, and has weak keys skipped.  threads: says whose response was the previous one.
     previous_secrets: still believed in cookies."""
     sighting: Sighting | None = None
+    skipped: str | None = None
     for source, value in _named(headers, body, cookies, (secret, *previous_secrets)):
         if source is Source.PREVIOUS_RESPONSE and threads and (known := threads.find(tenant, value)):
-            return Identity(known, Strength.WEAK, source)
+            return Identity(known, Strength.WEAK, source, skipped)
         key = value.encode()
         strong = source in STRONG_SOURCES
         flaw = None
         if watch is not None:
             sighting = sighting or _sighting(body, opening_of(body))
             flaw = watch.see(tenant, source, key, sighting)
+        warning = f"{source}: {flaw.meaning}" if flaw else None
         if flaw is None or strong:
-            warning = f"{source}: {flaw.meaning}" if flaw else None
             strength = Strength.STRONG if strong else Strength.WEAK
-            return Identity(_digest(secret, tenant, source, key), strength, source, warning)
+            return Identity(_digest(secret, tenant, source, key), strength, source, warning or skipped)
+        skipped = skipped or warning
     opening = opening_of(body)
     if opening is None:
         return None
     if watch is not None and watch.see(tenant, Source.OPENING, opening, sighting or _sighting(body, opening)):
         return None  # most chats open with these words: as a key, they would put most of the traffic on one worker
-    return Identity(_digest(secret, tenant, Source.OPENING, opening), Strength.WEAK, Source.OPENING)
+    return Identity(_digest(secret, tenant, Source.OPENING, opening), Strength.WEAK, Source.OPENING, skipped)
 
 
 def _sighting(body: Mapping[str, Any], opening: bytes | None) -> Sighting:
@@ -147,25 +149,12 @@ def _digest(secret: bytes, tenant: str, source: Source, value: bytes) -> str:
     return hmac.digest(secret, message, "sha256").hex()[:32]
 
 
-class Threads:
-    """Which session a stored response belongs to. Each turn of the Responses API names another previous response, which
-    as a hash key would send every turn to another worker, and vLLM keeps responses in the memory of one.
+class Threads(Protocol):
+    """Which session a stored response belongs to: `proxy.routing.pins`. Each turn of the Responses API names another
+    previous response, which as a hash key would send every turn to another worker."""
 
-    The newest `most` responses are remembered, about 250 B each."""
-
-    def __init__(self, most: int = 65_536) -> None:
-        self._sessions: dict[tuple[str, str], str] = {}
-        self._most = most
-
-    def note(self, tenant: str, response_id: str, session: str) -> None:
-        """A reply with this id was made for the session (`Identity.id`)."""
-        self._sessions.pop((tenant, response_id), None)
-        self._sessions[tenant, response_id] = session
-        if len(self._sessions) > self._most:
-            del self._sessions[next(iter(self._sessions))]
-
-    def find(self, tenant: str, response_id: str) -> str | None:
-        return self._sessions.get((tenant, response_id))
+    def find(self, tenant: str, response_id: str, /) -> str | None:
+        """The session (`Identity.id`); None = not known."""
 
 
 # -- the conversation itself -----------------------------------------------------------------------------------------

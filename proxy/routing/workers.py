@@ -3,9 +3,13 @@
 Lives here: state, and the only functions that change it. Pure: time comes from an injected clock, nothing waits.
 Must not live here: probing (`proxy.health`), asking (`proxy.upstream`), choosing (`router`).
 
-    UNKNOWN ──probe ok──▶ UP ◀──undrain── DRAINING      generation grows at each DOWN ──▶ UP: whatever the worker
-       │                  │ ▲                           held before (KV blocks, requests) counts as lost.
-       └──2 failures──▶  DOWN                           A connect error goes to DOWN at once; 4xx never counts.
+    UNKNOWN ──probe ok──▶ UP ◀──undrain── DRAINING      generation grows at each DOWN ──▶ UP, and when its /metrics
+       │                  │ ▲                           names a later start: whatever the worker held before (KV
+       └──2 failures──▶  DOWN                           blocks, requests) counts as lost.
+                                                        A connect error goes to DOWN at once; 4xx never counts.
+
+A worker that comes back is on trial (half open) until it has sent a byte of an answer: `eligible` lets only a few
+requests go there. One that answers 429 or 503 is busy, not dead.
 
 Bookings are counted per generation: a request that was booked before the worker went down and is given back after
 it came back cannot lower the new count, so no count is ever negative (production-stack#634, litellm#30192).
@@ -13,131 +17,35 @@ it came back cannot lower the new count, so no count is ever negative (productio
 
 import math
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from enum import StrEnum
 from types import TracebackType
-from typing import Any, Final
-from urllib.parse import urlsplit
+from typing import Final
 
 from xxhash import xxh3_64_intdigest
 
-Card = Mapping[str, Any]
+from proxy.routing.gauges import Gauges
+from proxy.routing.worker import NEVER, Card, DownBecause, State, Worker, canonical_url
 
-PLACEMENT_HALF_LIFE_S: Final = 10.0
+__all__ = ["Booking", "Card", "DownBecause", "State", "View", "Worker", "WorkerPool", "canonical_url"]
+
+MOST_BUSY_S: Final = 30.0  # however long a worker asks to be left alone
+PLACEMENT_HALF_LIFE_S: Final = 60.0
 _MOST_VIEWS: Final = 1024
+_MOST_GONE: Final = 1024  # removed workers whose generation is remembered
+_SHARES: Final = 1 << 16
 _RESCALE_AFTER_HALF_LIVES: Final = 64.0  # 2^64 is far below the largest float (2^1024): sums of placements fit
 
 
-class State(StrEnum):
-    UNKNOWN = "unknown"  # not probed yet
-    UP = "up"
-    DOWN = "down"
-    DRAINING = "draining"  # by an operator: finishes what it has, gets nothing new
-
-
-class DownBecause(StrEnum):
-    """Why a worker is DOWN. Probes can be wrong (a long prefill starves /health); a refused connection is not."""
-
-    PROBE = "probe"
-    CONNECT = "connect"
-
-
-def canonical_url(raw: str) -> str:
-    """`scheme://host:port`, lower case, no path: one worker has one spelling (llm-d#1008 split an index in two).
-
-    A trailing `/` or `/v1` is forgiven, because people paste their base_url. Raises ValueError, in words for people."""
-    parts = urlsplit(raw.strip() if "://" in raw else f"http://{raw.strip()}")
-    if parts.scheme.lower() not in ("http", "https"):
-        raise ValueError(f"worker {raw!r}: the scheme must be http or https")
-    if not parts.hostname:
-        raise ValueError(f"worker {raw!r}: there is no host name")
-    if parts.username or parts.password:
-        raise ValueError(f"worker {raw!r}: credentials in the URL are not supported; set worker_api_key")
-    if parts.path.rstrip("/") not in ("", "/v1") or parts.query or parts.fragment:
-        raise ValueError(f"worker {raw!r}: give only scheme, host and port")
-    scheme = parts.scheme.lower()
-    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    return f"{scheme}://{host}:{parts.port or (443 if scheme == 'https' else 80)}"
-
-
-class Worker:
-    """One vLLM server. Anybody may read; only `WorkerPool` writes (but `last_seen_s`: `proxy.upstream`, and `guest`:
-    `proxy.shadow`).
-
-    identity: what session hashing sees; the url unless the operator names the worker (then it may change address).
-    seed: xxh3-64 of the identity.
-    models: ids that it serves; empty = not known (not probed yet, or its /v1/models may not be read by us).
-    in_flight: requests booked in this generation.  in_flight_before: booked in earlier ones, not given back yet.
-    placed: placements, exponentially decayed, in units that only compare inside one pool.
-    suspect: `Health` is to probe it now.  guest: called when a request is booked; whoever uses idle time then leaves.
-    last_seen_s: when it last sent us bytes of an answer, on the pool's clock
-    (time.monotonic); -inf = never."""
-
-    __slots__ = (
-        "cards",
-        "down_because",
-        "failures",
-        "generation",
-        "guest",
-        "identity",
-        "in_flight",
-        "in_flight_before",
-        "last_seen_s",
-        "models",
-        "name",
-        "placed",
-        "seed",
-        "state",
-        "suspect",
-        "trouble",
-        "url",
-    )
-
-    def __init__(self, url: str, identity: str | None = None) -> None:
-        self.url = canonical_url(url)
-        self.identity = identity or self.url
-        self.name = identity or self.url.partition("://")[2]
-        self.seed = xxh3_64_intdigest(self.identity.encode())
-        self.generation = 0
-        self.state = State.UNKNOWN
-        self.down_because: DownBecause | None = None
-        self.trouble: str | None = None  # the last failure in words, for people
-        self.models: frozenset[str] = frozenset()
-        self.cards: Mapping[str, Card] = {}
-        self.in_flight = 0
-        self.in_flight_before = 0
-        self.placed = 0.0
-        self.failures = 0
-        self.suspect = False
-        self.guest: Callable[[], None] | None = None
-        self.last_seen_s = -math.inf
-
-    @property
-    def model_cards(self) -> Mapping[str, Card]:
-        """Model id → the card object as /v1/models gave it."""
-        return self.cards
-
-    @property
-    def idle(self) -> bool:
-        """Nothing of ours is on it, so that a drained worker may be stopped."""
-        return not (self.in_flight or self.in_flight_before)
-
-    def serves(self, model: str | None) -> bool:
-        """Whether a request for `model` may go there; unknown models give the benefit of the doubt."""
-        return model is None or not self.models or model in self.models
-
-    def __repr__(self) -> str:
-        why = f" by {self.down_because}" if self.state is State.DOWN and self.down_because else ""
-        return f"<Worker {self.name} {self.state}{why} | {self.in_flight} in flight, generation {self.generation}>"
-
-
 class Booking:
-    """One request's place on a worker: taken at `__enter__`, given back exactly once at `__exit__`."""
+    """One request's place on a worker, and the work that goes there with it: taken at `__enter__`, given back exactly
+    once at `__exit__`."""
 
-    __slots__ = ("_generation", "_pool", "worker")
+    __slots__ = ("_generation", "_pool", "_work", "worker")
 
-    def __init__(self, pool: "WorkerPool", worker: Worker) -> None:
+    def __init__(self, pool: "WorkerPool", worker: Worker, work: float = 1.0) -> None:
         self._pool = pool
+        self._work = work
         self.worker = worker
         self._generation = -1
 
@@ -149,7 +57,7 @@ class Booking:
             worker.guest()
         self._generation = worker.generation
         worker.in_flight += 1
-        worker.placed += self._pool.placement_weight()
+        worker.placed += self._pool.placement_weight() * self._work
         return self
 
     def __exit__(
@@ -167,14 +75,18 @@ class Booking:
 
 
 class View:
-    """The workers that serve one model. up: those that are UP.  seeds: their hash seeds, in the order of `serving`."""
+    """The workers that serve one model. up: those that are UP.  seeds: their hash seeds, in the order of `serving`.
+    doubted: those that are down only because a probe heard nothing, which a busy worker may do."""
 
-    __slots__ = ("seeds", "serving", "up")
+    __slots__ = ("doubted", "seeds", "serving", "up")
 
     def __init__(self, serving: tuple[Worker, ...]) -> None:
         self.serving = serving
         self.up = tuple(w for w in serving if w.state is State.UP)
         self.seeds = tuple(w.seed for w in serving)
+        self.doubted = tuple(
+            w for w in serving if w.state is State.DOWN and w.down_because is DownBecause.PROBE and w.silent
+        )
 
 
 class WorkerPool:
@@ -190,6 +102,7 @@ class WorkerPool:
         self._revisions: dict[str | None, str] = {}
         self._roots: dict[tuple[str, str], object] = {}
         self._landmark_s = clock()
+        self._gone: OrderedDict[str, int] = OrderedDict()  # url → generation of one that was removed
         for url in urls:
             self.add(url)
 
@@ -214,6 +127,10 @@ class WorkerPool:
         except ValueError:
             return None
 
+    def at(self, url: str) -> Worker | None:
+        """By its canonical url."""
+        return self._workers.get(url)
+
     def add(self, worker: str | Worker) -> Worker:
         """A worker that is here already is returned. Raises ValueError for an unusable url or a taken identity."""
         worker = worker if isinstance(worker, Worker) else Worker(worker)
@@ -221,6 +138,8 @@ class WorkerPool:
             return known
         if any(other.identity == worker.identity for other in self._workers.values()):
             raise ValueError(f"two workers with the identity {worker.identity!r}")
+        if (before := self._gone.pop(worker.url, None)) is not None:
+            worker.generation = before + 1  # what was noted of its earlier life must not be taken for this one's
         self._workers[worker.url] = worker
         self._level(worker)
         self.changed()
@@ -230,17 +149,39 @@ class WorkerPool:
         """Forget it; bookings that are out stay valid and are given back to the old object."""
         if self._workers.get(worker.url) is worker:
             del self._workers[worker.url]
+            self._gone[worker.url] = worker.generation
+            if len(self._gone) > _MOST_GONE:
+                self._gone.popitem(last=False)
             self.changed()
 
-    def drain(self, worker: Worker) -> None:
-        worker.state = State.DRAINING
+    def drain(self, worker: Worker, over_s: float = 0.0) -> None:
+        """Nothing new goes there; its sessions leave one by one within `over_s` seconds, see `keeps`."""
+        if worker.state is not State.DRAINING:
+            worker.draining_since_s = self.clock()
+        worker.state, worker.drain_over_s = State.DRAINING, over_s
         self.changed()
 
     def undrain(self, worker: Worker) -> None:
         """Back to UNKNOWN: the next probe, which is asked for at once, says whether it is up."""
         if worker.state is State.DRAINING:
             worker.state, worker.failures, worker.suspect = State.UNKNOWN, 0, True
+            worker.draining_since_s = NEVER
             self.changed()
+
+    def keeps(self, worker: Worker, session: str) -> bool:
+        """Whether a session that lives on this draining worker is still answered there. Sessions leave in the order
+        of a hash, evenly over `drain_over_s`, so that their cold prefills do not fall on the others at once."""
+        if worker.state is not State.DRAINING or worker.down_because is not None or worker.was_away:
+            return False
+        gone_s = self.clock() - worker.draining_since_s
+        if gone_s >= worker.drain_over_s:
+            return False
+        return xxh3_64_intdigest(session.encode(), worker.seed) % _SHARES >= _SHARES * gone_s / worker.drain_over_s
+
+    def drained(self, worker: Worker) -> bool:
+        """Whether it may be stopped: every session has left, and nothing of ours runs there."""
+        over = self.clock() - worker.draining_since_s >= worker.drain_over_s
+        return worker.state is State.DRAINING and worker.idle and over
 
     # -- what we learn about them ----------------------------------------------------------------------------------
 
@@ -248,12 +189,14 @@ class WorkerPool:
         """A probe succeeded. cards: model id → card; None = it would not say, keep what we knew."""
         worker.failures = 0
         worker.trouble = None
+        worker.silent = False
         changed = False
         if cards is not None and cards != worker.cards:
             worker.cards, worker.models, changed = dict(cards), frozenset(cards), True
+        if worker.was_away or worker.state is State.DOWN:
+            self._come_back(worker)
+            changed = True
         if worker.state in (State.UNKNOWN, State.DOWN):
-            if worker.state is State.DOWN:
-                self._come_back(worker)
             worker.state, worker.down_because, changed = State.UP, None, True
         if changed:
             self.changed()
@@ -262,13 +205,21 @@ class WorkerPool:
         """A probe failed; `down_after` in a row make DOWN.
 
         grace_s: not if answers flowed in the last so many seconds. For probes that got no reply: a long prefill or a
-        compile starves /health while the worker is well (rllm#926, sglang#22511). 0 where the worker itself said no."""
+        compile starves /health while the worker is well (rllm#926, sglang#22511). 0 where the worker itself said no, or
+        refused the connection: that is no silence."""
         worker.trouble = trouble
+        if worker.silent != (grace_s > 0.0):
+            worker.silent = not worker.silent
+            if worker.state is State.DOWN:
+                self.changed()
         if self.clock() - worker.last_seen_s < grace_s:
             self._alive(worker)
             return
         worker.failures += 1
-        if worker.failures >= down_after and worker.state in (State.UP, State.UNKNOWN):
+        if worker.failures < down_after:
+            return
+        worker.was_away = worker.was_away or not worker.silent
+        if worker.state in (State.UP, State.UNKNOWN):
             worker.state, worker.down_because = State.DOWN, DownBecause.PROBE
             self.changed()
 
@@ -289,12 +240,34 @@ class WorkerPool:
         because one poisonous request may close its own connection on a worker that is well."""
         worker.trouble = trouble
         worker.suspect = True
-        if not connected and worker.state in (State.UP, State.UNKNOWN, State.DOWN):
-            worker.state, worker.down_because = State.DOWN, DownBecause.CONNECT
+        if not connected:
+            worker.was_away, worker.silent = True, False
+            if worker.state is not State.DRAINING:
+                worker.state, worker.down_because = State.DOWN, DownBecause.CONNECT
         self.changed()
+
+    def busy(self, worker: Worker, for_s: float) -> None:
+        """It answered 429 or 503: it is alive, and asks to be left alone for so long (Retry-After; at most 30 s)."""
+        worker.busy_until_s = max(worker.busy_until_s, self.clock() + min(max(for_s, 0.0), MOST_BUSY_S))
+
+    def measured(self, worker: Worker, gauges: Gauges | None) -> None:
+        """What its /metrics said; None = it has none. A later start of its process than before is a restart that no
+        probe noticed: a new generation. Only a later one: behind one address several processes may take turns."""
+        before, worker.gauges = worker.gauges, gauges
+        if before is None or gauges is None or before.started_s is None or gauges.started_s is None:
+            return
+        if gauges.started_s > before.started_s:
+            self._come_back(worker)
+            worker.gauges = gauges
+            self.changed()
+        elif gauges.started_s < before.started_s:
+            worker.gauges = gauges.started(before.started_s)
 
     def _come_back(self, worker: Worker) -> None:
         worker.generation += 1
+        worker.was_away = False
+        worker.gauges = None
+        worker.returned_s, worker.busy_until_s = self.clock(), NEVER
         worker.in_flight_before += worker.in_flight
         worker.in_flight = 0
         self._level(worker)
@@ -340,11 +313,12 @@ class WorkerPool:
             found = self._revisions[model] = ",".join(sorted(roots)) if model is None else min(roots, default="")
         return found
 
-    def booked(self, worker: Worker) -> Booking:
+    def booked(self, worker: Worker, work: float = 1.0) -> Booking:
         """`with pool.booked(choice.worker): …`; no await between `choose` and this, or two requests see one load.
+        work: tokens to be computed.
 
         Booked at selection, not at the first byte, so that a burst of long prefills spreads (sglang#15473)."""
-        return Booking(self, worker)
+        return Booking(self, worker, work)
 
     def placement_weight(self) -> float:
         """What one placement counts now. Weights grow with time instead of old counts shrinking (forward decay),

@@ -14,7 +14,7 @@ LONG = "Open Settings, choose Security and tap Reset password; then read your ma
 async def test_users_are_served_while_workers_say_how_right_that_was(house: OpenHouse) -> None:
     """Twenty users at once, long answers, and every one of their hits is checked afterwards."""
     shop = Shop(lambda question: LONG if "password" in question else "No idea.")
-    async with shop, house(workers=[shop], embedder=Placed(), shadow_share=0.02, shadow_time_share=1.0) as h:
+    async with shop, house(workers=[shop], embedder=Placed(), shadow_share=0.02, spare_time_share=1.0) as h:
         await h.ask(STORED)
         told = await asyncio.gather(*(h.ask(REWORDED, session=f"user-{n}") for n in range(20)))
         assert all(one.hit and one.text == LONG for one in told)
@@ -31,7 +31,7 @@ async def test_a_house_that_closes_waits_for_no_check(house: OpenHouse) -> None:
     shop = Shop({STORED: "Yes.", REWORDED: "Yes."})
     shop.gate.clear()
     async with shop:
-        async with house(workers=[shop], embedder=Placed(), shadow_share=0.02, shadow_time_share=1.0) as h:
+        async with house(workers=[shop], embedder=Placed(), shadow_share=0.02, spare_time_share=1.0) as h:
             await h.ask(STORED)
             await h.ask(REWORDED)
             await h.until(lambda: shop.checks)

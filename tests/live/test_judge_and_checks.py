@@ -70,7 +70,7 @@ async def test_a_rewording_served_from_the_cache_is_checked_on_a_real_worker(
     tiny_workers: list[VllmWorker], tmp_path: Path
 ) -> None:
     settings, _ = load({
-        "workers": (tiny_workers[0].url,), "port": 0, "state_dir": tmp_path, "shadow_time_share": 1.0, "drain_s": 1.0,
+        "workers": (tiny_workers[0].url,), "port": 0, "state_dir": tmp_path, "spare_time_share": 1.0, "drain_s": 1.0,
     })  # fmt: skip
 
     async with open_proxy(settings) as proxy, aiohttp.ClientSession(proxy.url) as client, asyncio.timeout(120):

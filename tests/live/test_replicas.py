@@ -235,3 +235,19 @@ async def test_all_replicas_heed_what_one_of_them_was_told(redis: RedisServer, t
             for asked in (mine, question):
                 answer = await h.ask(asked, key="key-ann", session="mine", cache_control="only-if-cached")
                 assert answer.status == 504
+
+
+async def test_a_conversation_goes_on_at_another_replica_as_the_same_one(redis: RedisServer, tmp_path: Path) -> None:
+    """Two users in other words, the first turn here, the follow-up there: the receipts are read from Redis."""
+    first = ("How do I reset my password?", "how do I reset my password, please")
+    follow = "and how long does that take?"
+    shared = {"redis_url": redis.url, "secret": SECRET, "store_deadline_s": 5.0}
+    async with open_house(tmp_path / "a", **shared) as here, open_house(tmp_path / "b", **shared) as there:
+        talks = []
+        for said in first:
+            told = await here.ask(said)
+            talks.append([{"role": "user", "content": said}, told.message, {"role": "user", "content": follow}])
+        await here.ask(talks[0])
+        await here.proxy.cache.receipts.flush()
+        assert (await there.ask(talks[1])).hit
+        assert (here.calls, there.calls) == (2, 0)

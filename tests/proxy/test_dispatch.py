@@ -11,7 +11,8 @@ import pytest
 from proxy.demo import SimulatedWorker
 from proxy.dispatch import Dispatch, Errand, told_chunks
 from proxy.errors import ModelNotFound, NoWorker, ProxyError, UpstreamFailed, UpstreamTimedOut
-from proxy.routing.homes import Homes
+from proxy.routing.choice import Prompt
+from proxy.routing.router import Router
 from proxy.routing.workers import DownBecause, State, WorkerPool
 from proxy.upstream import Upstream
 
@@ -22,12 +23,13 @@ class House:
 
     workers: list[SimulatedWorker]
     pool: WorkerPool
+    router: Router
     dispatch: Dispatch
 
     @property
     def home(self) -> SimulatedWorker:
         """Who is asked first for session "s"."""
-        url = self.dispatch.choice("demo", "s").worker.url
+        url = self.router.choose(Prompt("demo", "s")).worker.url
         return next(worker for worker in self.workers if worker.url == url)
 
     @property
@@ -51,7 +53,6 @@ async def house(
     first_byte_s: float | None = 5.0,
     idle_s: float | None = 5.0,
     retries: int = 2,
-    homes: Homes | None = None,
 ) -> AsyncIterator[House]:
     async with asyncio.timeout(20), contextlib.AsyncExitStack() as stack:
         workers = [await stack.enter_async_context(SimulatedWorker()) for _ in range(count)]
@@ -59,8 +60,9 @@ async def house(
         pool = WorkerPool([worker.url for worker in workers])
         for worker in pool:
             pool.answered(worker, {"demo": {"id": "demo"}})
-        dispatch = Dispatch(pool, upstream, homes, first_byte_s=first_byte_s, idle_s=idle_s, retries=retries)
-        yield House(workers, pool, dispatch)
+        router = Router(pool)
+        dispatch = Dispatch(pool, upstream, router, first_byte_s=first_byte_s, idle_s=idle_s, retries=retries)
+        yield House(workers, pool, router, dispatch)
         assert all(worker.idle for worker in pool), "every booking was given back"
 
 
@@ -68,12 +70,18 @@ def errand(
     question: str = "Why?", *, model: str | None = "demo", session: str | None = "s", stream: bool = False
 ) -> Errand:
     body = orjson.dumps({"model": model, "messages": [{"role": "user", "content": question}], "stream": stream})
-    return Errand("POST", "/v1/chat/completions", [("Content-Type", "application/json")], body, model, session)
+    return Errand(
+        "POST",
+        "/v1/chat/completions",
+        [("Content-Type", "application/json")],
+        body,
+        Prompt(model, session, stream=stream),
+    )
 
 
 async def asked(here: House, what: Errand | None = None) -> tuple[int, bytes, str]:
-    async with here.dispatch.ask(what or errand()) as (choice, reply):
-        return reply.status, await reply.read(), choice.worker.url
+    async with here.dispatch.ask(what or errand()) as (ride, reply):
+        return reply.status, await reply.read(), ride.choice.worker.url
 
 
 async def test_the_home_of_the_session_answers() -> None:
@@ -85,10 +93,10 @@ async def test_the_home_of_the_session_answers() -> None:
 
 
 async def test_a_worker_is_booked_while_it_answers() -> None:
-    async with house() as here, here.dispatch.ask(errand()) as (choice, reply):
-        assert choice.worker.in_flight == 1
+    async with house() as here, here.dispatch.ask(errand()) as (ride, reply):
+        assert ride.choice.worker.in_flight == 1
         await reply.read()
-        assert choice.worker.in_flight == 1
+        assert ride.choice.worker.in_flight == 1
 
 
 async def test_a_refused_connection_is_asked_elsewhere_unseen() -> None:
@@ -111,7 +119,7 @@ async def test_a_death_before_the_first_byte_is_asked_elsewhere_but_makes_nobody
         assert next(w for w in here.pool if w.url == home.url).suspect
 
 
-@pytest.mark.parametrize("status", [502, 503, 504])
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
 async def test_a_busy_worker_is_asked_elsewhere(status: int) -> None:
     async with house() as here:
         home, (other,) = here.home, here.others
@@ -120,7 +128,7 @@ async def test_a_busy_worker_is_asked_elsewhere(status: int) -> None:
         assert here.known(home) is State.UP
 
 
-@pytest.mark.parametrize("status", [400, 404, 429, 500])
+@pytest.mark.parametrize("status", [400, 404, 413, 500])
 async def test_any_other_status_is_the_workers_answer(status: int) -> None:
     async with house() as here:
         home = here.home
@@ -250,22 +258,31 @@ async def test_an_unknown_model_is_not_sent_to_anybody() -> None:
 
 
 async def test_a_session_lives_where_it_was_answered_also_after_its_first_home_is_back() -> None:
-    homes = Homes()
-    async with house(homes=homes) as here:
+    async with house() as here:
         home, (other,) = here.home, here.others
         home.fault("reset", times=1)
         assert (await asked(here))[2] == other.url
-        assert homes.of("s") == other.url
+        assert (lives := here.router.homes.of("s")) is not None and lives.url == other.url
         assert (await asked(here))[2] == other.url
-        assert here.dispatch.choice("demo", "s").reason == "session: at home"
+        assert here.router.choose(Prompt("demo", "s")).reason == "session: at home"
 
 
 async def test_an_error_of_a_worker_makes_it_nobodys_home() -> None:
-    homes = Homes()
-    async with house(homes=homes) as here:
+    async with house() as here:
         here.home.fault("status", status=500, times=1)
         assert (await asked(here))[0] == 500
-        assert homes.of("s") is None
+        assert here.router.homes.of("s") is None
+
+
+@pytest.mark.parametrize("status", [400, 429])
+async def test_a_worker_that_refuses_a_turn_does_not_become_the_sessions_home(status: int) -> None:
+    async with house() as here:
+        home = (await asked(here))[2]
+        for worker in here.workers:
+            worker.fault("status", status=status, times=2)
+        here.pool.unreachable(next(worker for worker in here.pool if worker.url == home))
+        assert (await asked(here))[0] == status
+        assert (lives := here.router.homes.of("s")) is not None and lives.url == home
 
 
 @pytest.mark.parametrize(("mode", "error"), [("die", UpstreamFailed), ("stall", UpstreamTimedOut)])
@@ -301,3 +318,13 @@ async def test_without_retries_the_first_failure_is_told() -> None:
         with pytest.raises(NoWorker):
             await asked(here)
         assert sum(1 for worker in here.workers if worker.calls) == 1
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_worker_that_asks_for_time_is_left_alone_and_stays_up(status: int) -> None:  # sglang#25811
+    async with house() as here:
+        home, (other,) = here.home, here.others
+        home.fault("status", status=status, times=1, retry_after_s=30)
+        assert (await asked(here))[0] == 200
+        assert here.known(home) is State.UP
+        assert (await asked(here))[2] == other.url and here.home is other

@@ -4,6 +4,7 @@ from typing import Any
 
 import orjson
 import pytest
+from chats import asked, chat
 
 from cache import (
     Answer,
@@ -21,9 +22,9 @@ from cache import (
     Verdict,
 )
 from proxy.errors import NoWorker
-from proxy.explain import as_json, as_text
+from proxy.explain import Way, as_json, as_text
+from proxy.routing import choice
 from proxy.routing.identity import Identity, Source, Strength
-from proxy.routing.router import Choice
 from proxy.routing.workers import Worker
 
 QUESTION = Question(
@@ -41,13 +42,15 @@ CANDIDATES = (
     Candidate("How can I pay 50?", 0.93214, 12.3456, ()),
     Candidate("How do I pay 60?", 0.91, 3.0, (("numbers", "50 against 60"), ("threshold", "0.910 is below 0.920"))),
 )
-CHOICE = Choice(Worker("http://10.0.0.5:8000"), "session: rendezvous home")
+CHOICE = choice.Choice(Worker("http://10.0.0.5:8000"), choice.Kind.NEW, "session: rendezvous home", 100)
+WORKERS = (choice.Candidate(CHOICE.worker, 12.34, 64, exact=True),)
 WHO = Identity("d" * 32, Strength.STRONG, Source.HEADER)
 
 
 def told(outcome: Hit | Miss = HIT, question: Question = QUESTION, **others: Any) -> dict[str, Any]:
     explanation = Explanation(question, VERDICT, outcome, 0.9, others.pop("candidates", CANDIDATES))
-    return as_json(explanation, others.pop("choice", CHOICE), others.pop("who", WHO))
+    chosen = others.pop("choice", CHOICE)
+    return as_json(explanation, Way(chosen, WORKERS if chosen is CHOICE else ()), others.pop("who", WHO))
 
 
 def test_a_hit_is_told_with_all_that_decided() -> None:
@@ -56,6 +59,7 @@ def test_a_hit_is_told_with_all_that_decided() -> None:
             "text": "How do I pay 50?", "kind": "chat", "model": "m", "tenant": "shop", "scope": "5" * 32,
             "traits": ["personal", "time-bound"], "limit_tokens": 100,
         },
+        "conversation": None,
         "policy": {"read": "similar", "write": "recent", "ttl_s": 60.0, "reason": "because it may"},
         "lookup": {
             "hit": True, "tier": "similar", "likeness": "meaning", "similarity": 0.93214, "age_s": 12.346,
@@ -71,6 +75,10 @@ def test_a_hit_is_told_with_all_that_decided() -> None:
         ],
         "session": {"source": "X-Session-ID header", "strength": "strong"},
         "worker": {"name": "10.0.0.5:8000", "url": "http://10.0.0.5:8000", "reason": "session: rendezvous home"},
+        "workers": [{
+            "name": "10.0.0.5:8000", "cost_ms": 12.3, "resident_tokens": 64, "source": "KV events", "in_flight": 0,
+        }],
+        "prompt_tokens": 100,
     }  # fmt: skip
 
 
@@ -110,6 +118,7 @@ def test_in_words_a_hit_reads_like_this() -> None:
         "           by threshold: 0.910 is below 0.920",
         "session    X-Session-ID header (strong)",
         "worker     10.0.0.5:8000: session: rendezvous home",
+        "           10.0.0.5:8000: 12.3 ms, 64 of 100 prompt tokens there by its KV events, 0 requests in hand",
     ]
 
 
@@ -136,3 +145,12 @@ def test_in_words_an_exact_hit_has_no_cosine() -> None:
     text = as_text(told(Hit(ENTRY, "session", Likeness.EXACT, 1.0), candidates=()))
     assert "HIT in session by exact, 1 s old" in text
     assert "cosine" not in text
+
+
+def test_it_tells_which_of_the_turns_before_belong_to_the_question() -> None:
+    talk = ("How do I open a mortgage?", "Ask us.")
+    leaning = told(Miss("not-recent"), asked(chat(*talk, "and how long does that take?")), candidates=())
+    assert leaning["conversation"]["turns"] == 1 and leaning["conversation"]["whole"]
+    assert "history    all of it, 0 turns answered from known entries: it may lean on" in as_text(leaning)
+    alone = told(Miss("not-recent"), asked(chat(*talk, "What are your opening hours?")), candidates=())
+    assert "history    none of it, 0 turns answered from known entries: it stands alone" in as_text(alone)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.headers import strip_hop_by_hop, upstream_headers
+from proxy.headers import retry_after_s, strip_hop_by_hop, upstream_headers
 
 
 def to_worker(
@@ -105,3 +105,19 @@ def test_any_bytes_give_text_that_can_be_written(raw: list[tuple[bytes, bytes]])
         for name, value in headers:
             assert not {"\r", "\n", "\0"} & set(name + value)
             value.encode()
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("3", 3.0), (" 120 ", 120.0), ("0", 0.0), ("Tue, 14 Nov 2023 22:13:30 GMT", 10.0),
+        ("Tue, 14 Nov 2023 22:13:00 GMT", 0.0), ("soon", None), ("-3", None), ("", None), ("1.5", None),
+        ("9" * 400, 999_999_999.0), ("Tue, 99 Nov 2023 22:13:30 GMT", None), ("\u0663", None),
+    ],
+)  # fmt: skip
+def test_how_long_a_busy_worker_wants_to_be_left_alone(value: str, seconds: float | None) -> None:
+    assert retry_after_s([("Content-Type", "x"), ("retry-after", value)], 1_700_000_000.0) == seconds
+
+
+def test_a_worker_that_does_not_say_how_long_is_not_guessed_at() -> None:
+    assert retry_after_s([("Content-Type", "x")], 0.0) is None

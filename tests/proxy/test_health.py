@@ -3,6 +3,8 @@ import time
 from collections.abc import AsyncIterator, Callable
 
 import pytest
+from aiohttp import web
+from scripted import Asked, ScriptedWorker
 
 from proxy.demo import SimulatedWorker
 from proxy.health import SOONEST_S, Health, cards_of
@@ -195,3 +197,63 @@ def test_what_is_no_list_of_models_tells_nothing(body: bytes) -> None:
 
 def test_a_list_of_models_is_read() -> None:
     assert cards_of(b'{"data": [{"id": "m", "x": 1}]}') == {"m": {"id": "m", "x": 1}}
+
+
+async def test_what_a_worker_says_of_itself_is_read_now_and_then(upstream: Upstream) -> None:
+    async with SimulatedWorker() as server:
+        pool = WorkerPool([server.url])
+        worker = pool.find(server.url)
+        async with quick(pool, upstream, interval_s=0.02) as health:
+            assert await health.wait_ready(10)
+            checks = server.health_checks
+            await server.until(lambda: server.health_checks > checks + 1)
+            first = worker.gauges
+            assert first is not None and (first.running, first.waiting) == (0, 0)
+            assert first.block_size and first.num_gpu_blocks and first.started_s
+            await server.until(lambda: worker.gauges is not first)
+            assert worker.gauges.read_at_s > first.read_at_s and worker.gauges.started_s == first.started_s
+            assert worker.generation == 0
+
+
+async def test_a_restart_between_two_probes_is_a_new_generation(upstream: Upstream) -> None:
+    """14: the port answers again before anybody noticed that it had not."""
+    async with SimulatedWorker() as server:
+        pool = WorkerPool([server.url])
+        worker = pool.find(server.url)
+        async with quick(pool, upstream, interval_s=0.3, chance=lambda: 0.5) as health:
+            assert await health.wait_ready(10)
+            checks = server.health_checks
+            await server.until(lambda: server.health_checks > checks)
+            await server.kill()
+            await server.start()
+            await until(pool, lambda: worker.generation == 1)
+            assert worker.state is State.UP
+
+
+async def test_a_worker_without_metrics_is_up_all_the_same(upstream: Upstream) -> None:
+    async def teapot(request: web.Request, _: Asked) -> web.StreamResponse:
+        return web.Response(status=404)
+
+    async with ScriptedWorker(teapot) as server:
+        pool = WorkerPool([server.url])
+        async with quick(pool, upstream) as health:
+            assert await health.wait_ready(10)
+            worker = pool.find(server.url)
+            assert worker.state is State.UP and worker.gauges is None and worker.failures == 0
+
+
+async def test_a_worker_that_comes_back_is_half_open_until_it_has_answered(upstream: Upstream) -> None:
+    """28: explicit, not a side effect of a good probe."""
+    async with SimulatedWorker() as server:
+        pool = WorkerPool([server.url])
+        worker = pool.find(server.url)
+        async with quick(pool, upstream) as health:
+            assert await health.wait_ready(10)
+            pool.unreachable(worker)
+            await until(pool, lambda: worker.state is State.UP)
+            assert worker.on_trial, "a probe is no answer"
+            headers = [("Content-Type", "application/json")]
+            body = b'{"model": "demo", "prompt": "hi", "max_tokens": 1}'
+            async with upstream.ask(worker, "POST", "/v1/completions", headers, body) as reply:
+                assert reply.status == 200 and await reply.read()
+            assert not worker.on_trial

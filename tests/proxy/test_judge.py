@@ -15,6 +15,7 @@ from proxy.demo import Pace, SimulatedWorker
 from proxy.dispatch import Dispatch
 from proxy.judge import VllmJudge
 from proxy.metrics import Metrics
+from proxy.routing.router import Router
 from proxy.routing.workers import WorkerPool
 from proxy.upstream import Upstream
 from proxy.yes_or_no import TRIALS, prompt
@@ -62,7 +63,7 @@ async def court(
             for each in pool:
                 pool.answered(each, {"demo": {"id": "demo", "root": root}})
         metrics = Metrics()
-        dispatch = Dispatch(pool, upstream, None, first_byte_s=5.0, idle_s=5.0)
+        dispatch = Dispatch(pool, upstream, Router(pool), first_byte_s=5.0, idle_s=5.0)
         judge = VllmJudge(dispatch, pool, metrics, model=None, deadline_s=deadline_s, **options)
         await stack.enter_async_context(judge)
         yield Court(worker, judge, metrics, pool)

@@ -75,7 +75,7 @@ async def test_without_a_state_directory_nothing_is_kept() -> None:
 async def test_the_house_keeps_no_word_of_a_question_in_it(tmp_path: Path) -> None:
     stored, asked = "How do I reset my password?", "How can I reset my password?"
     shop = Shop({stored: "Tap Reset.", asked: "Tap Reset."})
-    settings: dict[str, Any] = {"shadow_share": 0.02, "shadow_time_share": 1.0, "embedder": Placed()}
+    settings: dict[str, Any] = {"shadow_share": 0.02, "spare_time_share": 1.0, "embedder": Placed()}
     async with shop:
         async with open_house(tmp_path, workers=[shop], **settings) as h:
             await h.ask(stored)

@@ -165,7 +165,15 @@ def test_what_is_no_answer_is_none(value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "usage", [None, [], {"completion_tokens": "4"}, {"completion_tokens": True}, {"prompt_tokens_details": 4}]
+    "usage",
+    [
+        None,
+        [],
+        {"completion_tokens": "4"},
+        {"completion_tokens": True},
+        {"prompt_tokens_details": 4},
+        {"completion_tokens": -1, "prompt_tokens_details": {"cached_tokens": -1}},
+    ],  # vLLM begins to count at -1
 )
 def test_odd_usage_counts_as_unknown(usage: object) -> None:
     told = openai.read_answer(200, chat({"content": "a"}, usage=usage))

@@ -110,6 +110,9 @@ def test_an_unknown_key_is_refused_from_each_source(tmp_path: Path, monkeypatch:
         ({"workers": ("http://vllm:8000/openai/v1",)}, "give only scheme, host and port"),
         ({"workers": ("http://me:secret@vllm:8000",)}, "set worker_api_key"),
         ({"workers": ("http://vllm:99999",)}, "workers .from the flag.:.*[Pp]ort"),
+        ({"workers": ("dns://vllm",)}, "dns://HOST:PORT"),
+        ({"workers": ("dns+srv://vllm",)}, "is not a URL such as"),
+        ({"workers_refresh_s": 0}, "workers_refresh_s .from the flag.:"),
         ({"processes": 2}, "processes > 1 needs redis_url"),
         ({"redis_url": "redis://h"}, "redis_url needs a secret"),
         ({"api_keys": ["sk-1"]}, "api_keys .from the flag.:"),
@@ -242,3 +245,13 @@ def test_whatever_is_given_settings_are_read_or_refused_in_words(flags: dict[str
         assert str(refused)
         return
     assert all(getattr(settings, origin.name) == origin.value for origin in told)
+
+
+def test_workers_may_be_urls_and_names() -> None:
+    settings, _ = load({"workers": "http://a:8000/v1, dns://vllm:8000"})
+    assert settings.workers == ("http://a:8000", "dns://vllm:8000")
+
+
+def test_a_file_of_workers_is_a_path_or_none() -> None:
+    assert load({"workers_file": "/etc/workers.toml"})[0].workers_file == Path("/etc/workers.toml")
+    assert load({"workers_file": "none"})[0].workers_file is None

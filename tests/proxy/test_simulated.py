@@ -1,4 +1,6 @@
 import asyncio
+import base64
+import contextlib
 import math
 import time
 from collections.abc import AsyncIterator
@@ -8,6 +10,7 @@ import aiohttp
 import orjson
 import pytest
 from openai import APIConnectionError, APIStatusError, AsyncOpenAI
+from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.demo import Fault, Pace, SimulatedWorker
 from proxy.faults import APOLOGY
@@ -368,3 +371,122 @@ def test_tokens_are_words_and_nothing_is_lost() -> None:
 def test_an_unknown_fault_is_refused() -> None:
     with pytest.raises(ValueError, match="unknown fault"):
         Fault("no such")
+
+
+# -- faults on the wire ----------------------------------------------------------------------------------------------
+
+
+async def dialogue(worker: SimulatedWorker, *requests: bytes, patience_s: float = 5.0) -> bytes:
+    """What one connection says to these requests, until it is closed or silent for so long."""
+    port = int(worker.url.rpartition(":")[2])
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    heard = b""
+    try:
+        for request in requests:
+            writer.write(request)
+            await writer.drain()
+        async with asyncio.timeout(patience_s):
+            while piece := await reader.read(65_536):
+                heard += piece
+    except TimeoutError:
+        heard += b"<silence>"
+    except ConnectionResetError:
+        heard += b"<reset>"
+    finally:
+        writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
+    return heard
+
+
+def raw_request(path: str = "/v1/chat/completions", **fields: Any) -> bytes:
+    body = orjson.dumps(asks(**fields))
+    return b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (path.encode(), len(body), body)
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/embeddings", "/v1/nowhere"])
+async def test_what_happens_before_an_answer_happens_on_any_path(worker: SimulatedWorker, path: str) -> None:
+    worker.fault("reset")
+    assert await dialogue(worker, raw_request(path)) == b"<reset>"
+    worker.fault("hang")
+    assert await dialogue(worker, raw_request(path), patience_s=0.2) == b"<silence>"
+    worker.fault("status", status=503, retry_after_s=2)
+    told = await dialogue(worker, raw_request(path), patience_s=0.2)
+    assert told.startswith(b"HTTP/1.1 503") and b"Retry-After: 2" in told
+    pieces = (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n", b"\r\nhi")
+    worker.fault("raw", pieces=[base64.b64encode(piece).decode() for piece in pieces])
+    assert await dialogue(worker, raw_request(path)) == b"".join(pieces)
+
+
+async def test_a_half_closed_connection_ends_without_a_reset_and_is_seen_when_the_client_goes(
+    worker: SimulatedWorker,
+) -> None:
+    worker.fault("half_close", after=0)
+    assert await dialogue(worker, raw_request()) == b""
+    await worker.until(lambda: worker.calls[0].disconnected_at_s)
+    worker.fault("half_close", after=2)
+    told = await dialogue(worker, raw_request(stream=True))
+    assert told.count(b"data: ") == 2 and b"[DONE]" not in told
+
+
+async def test_a_head_that_never_ends_is_said_byte_by_byte(worker: SimulatedWorker) -> None:
+    worker.fault("slow_headers", wait_s=0.01)
+    told = await dialogue(worker, raw_request(), patience_s=0.3)
+    assert told.startswith(b"HTTP/1.1") and b"\r\n\r\n" not in told
+
+
+async def test_a_stale_connection_serves_once(worker: SimulatedWorker) -> None:
+    worker.fault("stale")
+    told = await dialogue(worker, raw_request(), raw_request())
+    assert told.count(b"HTTP/1.1 200") == 1 and b"<" not in told.replace(b"<|", b"")
+    assert len({call.client_port for call in worker.calls}) == 1
+
+
+async def test_a_flood_is_as_fast_as_its_reader(worker: SimulatedWorker, http: aiohttp.ClientSession) -> None:
+    worker.fault("flood", after=400)  # 26 MB
+    async with http.post("/v1/chat/completions", json=asks(stream=True)) as response:
+        await response.content.readexactly(1)
+        assert 0 < worker.calls[0].chunks < 400
+        assert len(await response.read()) > 26_000_000
+
+
+async def test_an_answer_can_be_late(worker: SimulatedWorker, http: aiohttp.ClientSession) -> None:
+    worker.fault("slow", wait_s=0.2)
+    began_s = time.monotonic()
+    assert (await post(http, "/v1/chat/completions", asks()))[0] == 200
+    assert time.monotonic() - began_s >= 0.2
+
+
+async def test_metrics_have_vllm_s_names_and_count_tokens(worker: SimulatedWorker, http: aiohttp.ClientSession) -> None:
+    async def read() -> dict[str, float]:
+        async with http.get("/metrics") as response:
+            families = text_string_to_metric_families(await response.text())
+        return {sample.name: sample.value for family in families for sample in family.samples}
+
+    _, first = await post(http, "/v1/chat/completions", asks("word " * 100))
+    _, second = await post(http, "/v1/chat/completions", asks("word " * 100))
+    told = await read()
+    usages = [answer["usage"] for answer in (first, second)]
+    assert told["vllm:prefix_cache_queries_total"] == sum(usage["prompt_tokens"] for usage in usages)
+    cached = usages[1]["prompt_tokens_details"]["cached_tokens"]
+    assert told["vllm:prefix_cache_hits_total"] == cached >= 96
+    assert told["vllm:generation_tokens_total"] == sum(usage["completion_tokens"] for usage in usages)
+    assert (told["vllm:num_requests_running"], told["vllm:kv_cache_usage_perc"]) == (0, 0)
+    worker.fault("stall", after=1)
+    async with http.post("/v1/chat/completions", json=asks(stream=True)) as response:
+        await response.content.readexactly(1)
+        told = await read()
+        assert told["vllm:num_requests_running"] == 1 and 0 < told["vllm:kv_cache_usage_perc"] < 1
+    async with http.get("/metrics") as response:
+        assert 'vllm:cache_config_info{block_size="16",engine="0",num_gpu_blocks="4096"' in await response.text()
+
+
+async def test_calls_can_be_forgotten_and_told_in_short(http: aiohttp.ClientSession) -> None:
+    await post(http, "/v1/chat/completions", asks())
+    async with http.get("/calls?body=5") as response:
+        [call] = await response.json()
+    assert call["body"] == '{"mod' and call["body_bytes"] > 50 and call["version"] == [1, 1]
+    async with http.delete("/calls") as response:
+        assert response.status == 200
+    async with http.get("/calls") as response:
+        assert await response.json() == []

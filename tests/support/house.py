@@ -248,7 +248,7 @@ async def open_house(
         wanted = {
             "port": 0, "workers": tuple(worker.url for worker in hired), "state_dir": state_dir, "probe_s": 0.5,
             "embedder": embedder if isinstance(embedder, str) else "none", "drain_s": 1.0,
-            "shadow_share": 0.0, **settings,
+            "shadow_share": 0.0, "warm_up": False, **settings,
         }  # fmt: skip
         proxy = await stack.enter_async_context(open_proxy(load(wanted)[0], cache_of=cache_of))
         if ready:

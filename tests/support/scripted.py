@@ -53,6 +53,7 @@ class ScriptedWorker:
         app = web.Application(client_max_size=1 << 30)
         app.add_routes([
             web.get("/health", self._health), web.get("/v1/models", self._models),
+            web.get("/metrics", self._exposition), web.get("/kv_event_sources", self._no_events),
             web.route("*", "/{path:.*}", self._any),
         ])  # fmt: skip
         self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.2)
@@ -67,8 +68,15 @@ class ScriptedWorker:
         assert self._runner is not None
         await self._runner.cleanup()
 
+    async def _no_events(self, _: web.Request) -> web.StreamResponse:
+        raise web.HTTPNotFound
+
     async def _health(self, _: web.Request) -> web.Response:
         return web.Response()
+
+    async def _exposition(self, _: web.Request) -> web.Response:
+        """Probes read it, too, and are no calls; a worker without metrics is no worse for it."""
+        return web.Response(status=404)
 
     async def _models(self, _: web.Request) -> web.Response:
         cards = [{"id": name, "object": "model", "created": 1, "owned_by": "test", "root": root}

@@ -24,6 +24,7 @@ class Shop(ScriptedWorker):
         self.finish = "stop"
         self.status_of_checks = 200
         self.times: defaultdict[str, int] = defaultdict(int)
+        self.looks = 0  # at its /metrics
 
     @property
     def asked(self) -> list[Asked]:
@@ -35,8 +36,6 @@ class Shop(ScriptedWorker):
         return [call for call in self.asked if (call.header("X-Request-Id") or "").startswith("shadow-")]
 
     async def _serve(self, request: web.Request, asked: Asked) -> web.StreamResponse:
-        if asked.target == "/metrics":
-            return self._metrics()
         if asked in self.checks:
             await self.gate.wait()
             if self.status_of_checks != 200:
@@ -48,7 +47,8 @@ class Shop(ScriptedWorker):
         told["choices"][0]["finish_reason"] = self.finish if asked in self.checks else "stop"
         return web.json_response(told)
 
-    def _metrics(self) -> web.Response:
+    async def _exposition(self, _: web.Request) -> web.Response:
+        self.looks += 1
         if self.running is None:
             return web.Response(text="# nothing\n")
         return web.Response(text=f'vllm:num_requests_running{{engine="0"}} {self.running}\n'

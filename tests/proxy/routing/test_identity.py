@@ -9,7 +9,6 @@ from proxy.routing.identity import (
     Identity,
     Source,
     Strength,
-    Threads,
     has_history,
     identify,
     new_cookie,
@@ -18,6 +17,8 @@ from proxy.routing.identity import (
     sign_cookie,
 )
 from proxy.routing.keys import KeyWatch
+from proxy.routing.pins import Pins
+from proxy.routing.workers import Worker
 
 SECRET = b"a secret for tests"
 
@@ -231,6 +232,7 @@ def test_a_weak_key_that_changes_every_turn_is_skipped_and_the_chat_is_known_by_
     for n in range(60):
         last = who(chat(f"question {n}", "a", "b", prompt_cache_key=f"request-{n}"), watch=watch)
     assert last.source is Source.OPENING
+    assert last.warning == "prompt_cache_key: it changes with every request, so it cannot keep a chat on its worker"
     assert (
         who(chat("question 7", "a", "b", "c", "d", prompt_cache_key="request-x"), watch=watch).id
         == who(chat("question 7")).id
@@ -264,7 +266,7 @@ def test_an_opening_most_chats_share_is_no_session() -> None:
 
 
 def test_turns_that_name_the_previous_response_stay_in_their_session() -> None:
-    threads = Threads()
+    threads, worker = Pins(), Worker("http://a:1")
 
     def turn(text: str, previous: str | None, tenant: str = "t") -> Identity:
         body = {"instructions": "Be kind.", "input": text, **({"previous_response_id": previous} if previous else {})}
@@ -273,16 +275,9 @@ def test_turns_that_name_the_previous_response_stay_in_their_session() -> None:
         return identity
 
     first = turn("hi", None)
-    threads.note("t", "resp_1", first.id)
+    threads.note("t", "resp_1", worker, 0, first.id)
     second = turn("and then?", "resp_1")
-    threads.note("t", "resp_2", second.id)
+    threads.note("t", "resp_2", worker, 0, second.id)
     assert first.id == second.id == turn("and then?", "resp_2").id
     assert turn("and then?", "resp_1", tenant="u").id != first.id
     assert turn("and then?", "resp_unknown").id != first.id
-
-
-def test_threads_forget_the_oldest() -> None:
-    threads = Threads(most=2)
-    for n in range(4):
-        threads.note("t", f"r{n}", "s")
-    assert [threads.find("t", f"r{n}") for n in range(4)] == [None, None, "s", "s"]

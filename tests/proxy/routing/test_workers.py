@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.routing.workers import PLACEMENT_HALF_LIFE_S, DownBecause, State, Worker, WorkerPool, canonical_url
+from proxy.routing.gauges import Gauges
+from proxy.routing.workers import PLACEMENT_HALF_LIFE_S, DownBecause, State, Worker, WorkerPool
 
 
 class Clock:
@@ -20,26 +21,6 @@ def pool_of(*urls: str, clock: Clock | None = None) -> WorkerPool:
     for worker in pool:
         pool.answered(worker, {"m": {"id": "m"}})
     return pool
-
-
-@pytest.mark.parametrize(
-    "raw",
-    ["http://GPU-1:8000", "http://gpu-1:8000/", "gpu-1:8000", " http://gpu-1:8000/v1 ", "HTTP://gpu-1:8000/v1/"],
-)
-def test_one_worker_has_one_spelling(raw: str) -> None:
-    assert canonical_url(raw) == "http://gpu-1:8000"
-
-
-def test_default_ports_and_ipv6_are_spelled_out() -> None:
-    assert canonical_url("http://a") == "http://a:80"
-    assert canonical_url("https://a/") == "https://a:443"
-    assert canonical_url("http://[::1]:8000") == "http://[::1]:8000"
-
-
-@pytest.mark.parametrize("raw", ["ftp://a:1", "http://", "http://u:p@a:1", "http://a:1/models", "http://a:1?x=1"])
-def test_an_unusable_url_is_refused_with_words(raw: str) -> None:
-    with pytest.raises(ValueError, match="worker"):
-        canonical_url(raw)
 
 
 def test_a_pool_finds_its_workers_in_any_spelling() -> None:
@@ -291,3 +272,138 @@ def test_a_guest_is_told_of_every_request_before_it_counts() -> None:
     with pool.booked(worker):
         pass
     assert told == [0, 1]
+
+
+# -- restarts, drains, trials ------------------------------------------------------------------------------------------
+
+
+def started(worker: Worker, pool: WorkerPool, started_s: float | None) -> None:
+    pool.measured(worker, Gauges(pool.clock(), 0, 0, started_s=started_s))
+
+
+def test_a_restart_that_no_probe_noticed_is_a_new_generation() -> None:
+    """14 (llm-d-router#2853): the process was another one, and its ghost blocks stayed."""
+    pool = pool_of()
+    worker = pool.find("a:1")
+    started(worker, pool, 100.0)
+    started(worker, pool, 100.0)
+    assert worker.generation == 0
+    with pool.booked(worker):
+        started(worker, pool, 160.0)
+        assert worker.generation == 1 and worker.state is State.UP and worker.on_trial
+        assert (worker.in_flight, worker.in_flight_before) == (0, 1)
+    assert worker.idle and worker.gauges.started_s == 160.0
+
+
+def test_one_restart_is_counted_once_whoever_notices_it_first() -> None:
+    pool = pool_of()
+    worker = pool.find("a:1")
+    started(worker, pool, 100.0)
+    pool.unreachable(worker)
+    pool.answered(worker)
+    started(worker, pool, 160.0)
+    assert worker.generation == 1
+
+
+def test_two_processes_behind_one_address_are_not_a_restart_at_every_probe() -> None:
+    pool = pool_of()
+    worker = pool.find("a:1")
+    for start_s in (100.0, 101.0, 100.0, 101.0, 100.0):
+        started(worker, pool, start_s)
+    assert worker.generation == 1
+
+
+def test_a_worker_without_metrics_is_no_worse_for_it() -> None:
+    pool = pool_of()
+    worker = pool.find("a:1")
+    for told in (None, Gauges(0.0, 1, 0), None, Gauges(0.0, 1, 0, started_s=5.0), None):
+        pool.measured(worker, told)
+    assert worker.generation == 0 and worker.gauges is None and worker.state is State.UP
+
+
+def test_a_worker_that_was_restarted_while_it_drained_comes_back_as_a_new_one() -> None:
+    """A rolling restart: what it held is lost, though no state said that it was down."""
+    pool = pool_of()
+    worker = pool.find("a:1")
+    pool.drain(worker)
+    for _ in range(2):
+        pool.probe_failed(worker, "refused")
+    pool.undrain(worker)
+    pool.answered(worker)
+    assert worker.state is State.UP and worker.generation == 1 and worker.on_trial
+
+
+def test_a_worker_that_only_drained_is_still_the_same() -> None:
+    pool = pool_of()
+    worker = pool.find("a:1")
+    pool.drain(worker)
+    pool.answered(worker)
+    pool.undrain(worker)
+    pool.answered(worker)
+    assert worker.state is State.UP and worker.generation == 0 and not worker.on_trial
+
+
+def test_a_worker_that_was_removed_and_added_again_is_another_generation() -> None:
+    pool = pool_of()
+    worker = pool.find("a:1")
+    pool.remove(worker)
+    again = pool.add("http://a:1")
+    assert again is not worker and again.generation == 1
+    pool.remove(again)
+    assert pool.add("http://a:1").generation == 2
+
+
+def test_the_sessions_of_a_draining_worker_leave_one_by_one_and_do_not_come_back() -> None:
+    clock = Clock()
+    pool = pool_of(clock=clock)
+    worker = pool.find("a:1")
+    sessions = [f"session {n}" for n in range(400)]
+    assert not any(pool.keeps(worker, name) for name in sessions), "it is not draining"
+    pool.drain(worker, 20.0)
+    before = set(sessions)
+    for second in range(21):
+        kept = {name for name in sessions if pool.keeps(worker, name)}
+        assert kept <= before
+        assert abs(len(kept) - 400 * (1 - second / 20)) < 50
+        before = kept
+        clock.now_s += 1.0
+    assert not before
+
+
+def test_a_drain_without_time_moves_all_at_once() -> None:
+    pool = pool_of()
+    worker = pool.find("a:1")
+    pool.drain(worker)
+    assert not pool.keeps(worker, "s") and pool.drained(worker)
+
+
+def test_a_draining_worker_that_dies_keeps_nobody() -> None:
+    pool = pool_of()
+    worker = pool.find("a:1")
+    pool.drain(worker, 20.0)
+    pool.unreachable(worker)
+    assert not any(pool.keeps(worker, f"session {n}") for n in range(50))
+
+
+def test_a_worker_is_drained_when_its_time_is_over_and_nothing_runs_there() -> None:
+    clock = Clock()
+    pool = pool_of(clock=clock)
+    worker = pool.find("a:1")
+    with pool.booked(worker):
+        pool.drain(worker, 20.0)
+        clock.now_s += 20.0
+        assert not pool.drained(worker)
+    assert pool.drained(worker)
+    pool.undrain(worker)
+    assert not pool.drained(worker)
+
+
+def test_draining_twice_does_not_begin_anew() -> None:
+    clock = Clock()
+    pool = pool_of(clock=clock)
+    worker = pool.find("a:1")
+    pool.drain(worker, 20.0)
+    clock.now_s += 15.0
+    pool.drain(worker, 20.0)
+    clock.now_s += 5.0
+    assert pool.drained(worker)

@@ -1,0 +1,71 @@
+"""What a worker is asked in a caller's name: whose session it is, which headers and which bytes go out. Pure."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+from proxy import openai
+from proxy.call import Call
+from proxy.dispatch import Errand
+from proxy.headers import upstream_headers
+from proxy.responses import Responses
+from proxy.routing.choice import Prompt
+from proxy.routing.identity import Identity, identify
+from proxy.routing.keys import KeyWatch
+from proxy.routing.trail import trail_of
+
+log = logging.getLogger(__name__)
+
+_SAID_BY_US: Final = frozenset({"accept-encoding", "content-type"})
+
+
+class Errands:
+    """responses: which worker keeps which.
+    authenticates: whether we know our callers by key; else their credentials are the worker's to judge.
+    worker_api_key: what workers are shown."""
+
+    def __init__(self, secret: bytes, responses: Responses, *, authenticates: bool, worker_api_key: str | None) -> None:
+        self._secret = secret
+        self._responses = responses
+        self._authenticates = authenticates
+        self._worker_api_key = worker_api_key
+        self._watch = KeyWatch()
+        self._warned: set[str] = set()
+
+    def of(self, call: Call, body: Mapping[str, Any], model: str | None, raw: bytes | None = None) -> Errand:
+        """body: decoded.  raw: goes out as it is; None = written anew, without what is ours.
+        Raises ResponseGone."""
+        who = self._identity(call, body)
+        session = who.id if who is not None else None
+        headers = upstream_headers(
+            call.raw_headers, forward_authorization=not self._authenticates, worker_api_key=self._worker_api_key,
+            session_id=session, request_id=call.request_id,
+        )  # fmt: skip
+        if raw is None:  # we read both body and answer: one is JSON whatever curl calls it, the other must come plain
+            headers = [(name, value) for name, value in headers if name.lower() not in _SAID_BY_US]
+            headers.append(("Content-Type", "application/json"))
+            raw = openai.for_worker(body, call.body, session)
+        keeper = self._responses.keeper(call, body)
+        return Errand(call.method, call.target, headers, raw, prompt_of(call, body, model, who), keeper)
+
+    def _identity(self, call: Call, body: Mapping[str, Any]) -> Identity | None:
+        """The session for routing; here the watch learns which keys are none."""
+        who = identify(
+            call.headers,
+            body,
+            call.cookies,
+            call.tenant.name,
+            self._secret,
+            watch=self._watch,
+            threads=self._responses.pins,
+        )
+        if who is not None and who.warning is not None and who.warning not in self._warned:
+            self._warned.add(who.warning)
+            log.warning("a session key is not usable as one: %s", who.warning)
+        return who
+
+
+def prompt_of(call: Call, body: Mapping[str, Any], model: str | None, who: Identity | None) -> Prompt:
+    """What routing knows of a call."""
+    session = who.id if who is not None else None
+    return Prompt(model, session, trail_of(body), len(call.body), openai.wants_stream(body))
