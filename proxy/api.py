@@ -16,8 +16,8 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from proxy import openai
-from proxy.admin import EXPLAIN, PREFIX, Admin, admit
-from proxy.auth import Door
+from proxy.admin import PREFIX, Admin, Person
+from proxy.auth import Door, Tenant
 from proxy.call import Call, Reply
 from proxy.errors import BadRequest, BodyTooLarge, ModelNotFound, NotFound, NoWorker, ProxyError
 from proxy.feedback import Feedback
@@ -185,28 +185,38 @@ class Api:
 
     async def inside(self, request: web.BaseRequest) -> web.StreamResponse:
         """Everything under /admin; never passed on to a worker."""
-        path = request.query.get("path", "/v1/chat/completions") if request.path == EXPLAIN else None
+        cookies = request.cookies if "Cookie" in request.headers else {}
+        entered: list[Person] = []
+
+        def enter() -> Tenant:
+            entered.append(self._admin.enter(request.method, request.path, request.headers, cookies))
+            return entered[0].tenant
 
         async def done(call: Call) -> web.StreamResponse:
-            deed = self._admin.deed(request.method, request.path)
-            admit(call, tokenless=not self._door.authenticates)
-            return self._json(request, await deed(call), cors=False)
+            told = await self._admin.answer(call, entered[0])
+            if not isinstance(told, Reply):
+                return self._json(request, told, cors=False)
+            headers = [*told.headers, ("X-Request-Id", call.request_id)]
+            if told.stream is None:
+                return whole(request, told.status, headers, told.body or b"")
+            return await self._stream(request, told, headers)
 
-        return await self._guarded(request, done, path=path)
+        return await self._guarded(request, done, enter=enter)
 
     # ── around every handler ─────────────────────────────────────────────────────────────────────────────────────
 
     async def _guarded(
         self, request: web.BaseRequest, answer: Callable[[Call], Coroutine[Any, Any, web.StreamResponse]],
-        path: str | None = None,
+        enter: Callable[[], Tenant] | None = None,
     ) -> web.StreamResponse:  # fmt: skip
-        """Count the request, let it in, and turn every error into the one envelope."""
+        """Count the request, let it in, and turn every error into the one envelope. enter: who it is; None = as the
+        API keys say."""
         request_id = request.headers.get("X-Request-Id")
         if not request_id or len(request_id) > _LONGEST_ID or not request_id.isprintable():
             request_id = openai.request_id()
         self._metrics.entered()
         try:
-            return await answer(await self._read(request, request_id, path))
+            return await answer(await self._read(request, request_id, enter))
         except ProxyError as error:
             return self._error(request, error, request_id)
         except (ConnectionResetError, asyncio.CancelledError):
@@ -217,9 +227,9 @@ class Api:
         finally:
             self._metrics.left()
 
-    async def _read(self, request: web.BaseRequest, request_id: str, path: str | None) -> Call:
+    async def _read(self, request: web.BaseRequest, request_id: str, enter: Callable[[], Tenant] | None) -> Call:
         headers = request.headers
-        tenant = self._door.enter(headers)
+        tenant = self._door.enter(headers) if enter is None else enter()
         body = b""
         if (request.content_length or 0) > self._body_limit_bytes:
             raise self._too_large()
@@ -242,7 +252,7 @@ class Api:
             except (web.HTTPBadRequest, ValueError) as bad:
                 raise BadRequest(f"The request body cannot be read: {bad}") from None
         return Call(
-            request.method, path or request.path, path or _target(request), headers,
+            request.method, request.path, _target(request), headers,
             request.raw_headers, request.cookies if "Cookie" in headers else {}, body, tenant, request_id,
         )  # fmt: skip
 
@@ -271,7 +281,7 @@ class Api:
 
     def _cors(self, request: web.BaseRequest) -> list[tuple[str, str]]:
         origin = request.headers.get("Origin")
-        if origin is None or request.path.startswith("/admin"):
+        if origin is None or request.path.startswith(PREFIX):
             return []
         if "*" in self._origins:
             return [("Access-Control-Allow-Origin", "*"), ("Access-Control-Expose-Headers", _CORS_EXPOSED)]

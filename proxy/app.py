@@ -10,6 +10,7 @@ import contextlib
 import functools
 import gc
 import hashlib
+import importlib.metadata
 import logging
 import os
 import secrets
@@ -26,7 +27,9 @@ from aiohttp import web
 
 from cache import CacheSettings, Comparator, Judge, Reach, Rules, StateError, TieredCache, open_cache
 from proxy import shadow, warming
-from proxy.admin import Admin
+from proxy.admin import Access, Admin, Audit, Route
+from proxy.admin.answers import Answers
+from proxy.admin.workers import Workers
 from proxy.api import Api
 from proxy.auth import NOBODY, Door
 from proxy.dispatch import Dispatch
@@ -53,6 +56,7 @@ from proxy.warming import Warming
 
 log = logging.getLogger(__name__)
 
+_VERSION = importlib.metadata.version("rejoinder")
 
 # What decides which answers are served; reports of what would be say it.
 DECISIVE = (
@@ -161,21 +165,14 @@ async def open_proxy(
             window_s=settings.feedback_window_s,
         )  # fmt: skip
 
-        async def trust() -> dict[str, Any]:
-            return {
-                "budget": settings.max_false_hit_rate, "measured": [each.as_json() for each in measured.all()],
-                "shadow": checks.state(),
-                "judge": judge.state() if judge is not None else {"on": False, "why": "the setting judge is off"},
-            }  # fmt: skip
-
-        def routing(worker: Worker) -> dict[str, Any]:
-            source = listener.source_of(worker) if settings.kv_events else "its answers: the setting kv_events is off"
-            return routing_of(router.desk(worker), source, router.homes.counts.get(worker.url, 0))
-
-        admin = Admin(
-            gateway, feedback, pool, membership, trust=trust,
-            observed=observer.report if observer is not None else None, routing_state=routing,
-        )  # fmt: skip
+        routes = [
+            *Answers(
+                gateway, feedback, trust=functools.partial(_trust, settings, measured, checks, judge),
+                observed=observer.report if observer is not None else None,
+            ).routes(),
+            *Workers(pool, membership, routing_state=functools.partial(_routing, settings, listener, router)).routes(),
+        ]  # fmt: skip
+        admin = await _open_admin(stack, settings, state_dir, secret, door, routes)
         api = Api(
             gateway, feedback, admin, pool, door, metrics, cors_origins=settings.cors_origins,
             body_limit_bytes=settings.body_limit_bytes, metrics_open=settings.metrics,
@@ -183,6 +180,31 @@ async def open_proxy(
         url = await stack.enter_async_context(_listening(settings, api, sock))
         yield Proxy(url, gateway, cache, pool, health, flights, measured, checks, judge, warmer)
         api.closing = True
+
+
+async def _open_admin(
+    stack: contextlib.AsyncExitStack, settings: Settings, state_dir: Path | None, secret: bytes, door: Door,
+    routes: list[Route],
+) -> Admin:  # fmt: skip
+    audit = Audit(
+        state_dir / "audit.jsonl" if state_dir else None, retention_s=settings.audit_days * 86_400, clock=time.time
+    )
+    await stack.enter_async_context(audit)
+    access = Access(door, settings.admin_tokens, settings.api_keys, secret, time.time)
+    return Admin(routes, access, audit, version=_VERSION)
+
+
+async def _trust(settings: Settings, measured: Measured, checks: Shadow, judge: VllmJudge | None) -> dict[str, Any]:
+    return {
+        "budget": settings.max_false_hit_rate, "measured": [each.as_json() for each in measured.all()],
+        "shadow": checks.state(),
+        "judge": judge.state() if judge is not None else {"on": False, "why": "the setting judge is off"},
+    }  # fmt: skip
+
+
+def _routing(settings: Settings, listener: KvListener, router: Router, worker: Worker) -> dict[str, Any]:
+    source = listener.source_of(worker) if settings.kv_events else "its answers: the setting kv_events is off"
+    return routing_of(router.desk(worker), source, router.homes.counts.get(worker.url, 0))
 
 
 @contextlib.asynccontextmanager

@@ -7,13 +7,23 @@ its absence is one tenant; vLLM's own check, if any, still stands behind us.
 import hmac
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 
 from proxy.errors import Unauthorized
 
 NOBODY = "keyless"
 USER_HEADER = "X-Rejoinder-User"
 _LONGEST_USER = 256  # characters
+_LONGEST_NAME = 64  # characters, of who holds a token
 _OTHER_CREDENTIALS = ("X-Api-Key", "Api-Key", "X-Goog-Api-Key")
+
+
+class Role(IntEnum):
+    """What somebody may do behind /admin; each may all that stands before it."""
+
+    READ = 1  # look at everything
+    CURATE = 2  # change what is answered
+    OPERATE = 3  # change what runs, delete in bulk
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +67,10 @@ class Door:
         worker could take for a credential tells callers apart: what one of them is told is not for the other."""
         authorization = headers.get("Authorization")
         if not self._tenants:
-            said = [key for key in (_bearer(authorization), *map(headers.get, _OTHER_CREDENTIALS)) if key]
+            said = [key for key in (bearer(authorization), *map(headers.get, _OTHER_CREDENTIALS)) if key]
             shown = "\0".join(said)
             return self._tenant(shown, self._digest(shown), self._open, self._open) if said else self._nobody
-        key = _bearer(authorization) or headers.get("X-Api-Key")
+        key = bearer(authorization) or headers.get("X-Api-Key")
         if key is None:
             raise Unauthorized(
                 "You didn't provide an API key. Send it as `Authorization: Bearer YOUR_KEY`; "
@@ -98,7 +108,20 @@ def _principal(secret: bytes, tenant: str, kind: bytes, name: str) -> str:
     return hmac.digest(secret, said, "sha256").hex()[:16]
 
 
-def _bearer(authorization: str | None) -> str | None:
+def read_role(written: str) -> tuple[Role, str]:
+    """`ROLE` or `ROLE NAME` of a setting. Raises ValueError."""
+    role, _, name = written.strip().partition(" ")
+    try:
+        found = Role[role.upper()]
+    except KeyError:
+        raise ValueError(f"{role!r} is no role: read, curate or operate, then perhaps a name") from None
+    if len(name) > _LONGEST_NAME or not name.isprintable():
+        raise ValueError(f"a name has at most {_LONGEST_NAME} printable characters")
+    return found, name.strip()
+
+
+def bearer(authorization: str | None) -> str | None:
+    """The credential in an Authorization header; one without a scheme is taken as it is."""
     if not authorization:
         return None
     scheme, _, key = authorization.partition(" ")

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
+from proxy.auth import read_role
 from proxy.routing.roster import DNS, dns_name
 from proxy.routing.worker import canonical_url
 
@@ -64,6 +65,14 @@ class Settings(BaseModel):
         (), description="Those of api_keys whose \"bad\" takes an answer out of service at once. Without api_keys, "
         "loopback callers' does."
     )  # fmt: skip
+    admin_tokens: dict[str, str] = Field(
+        {},
+        repr=False,
+        description="Token → role at /admin and perhaps a name for the audit, such as `operate ann`. read: look; "
+        "curate: change answers; operate: everything. Empty: API keys of trusted tenants look (and curate, if in "
+        "curate_keys); without api_keys too, callers on this machine may do everything.",
+    )
+    audit_days: float = Field(400.0, gt=0, description="How long the audit of changes at /admin is kept, in days.")
     bad_quorum: int = Field(
         2, ge=1, description="How many different callers must call an answer wrong before nobody is served it any more."
     )
@@ -204,6 +213,15 @@ class Settings(BaseModel):
             if not 0.0 < share <= 0.5:
                 raise ValueError(f"{share} for {tenant!r} is no budget: a share above 0 and at most 0.5, such as 0.01")
         return budgets
+
+    @field_validator("admin_tokens")
+    @classmethod
+    def _are_roles(cls, tokens: dict[str, str]) -> dict[str, str]:
+        for token, role in tokens.items():
+            read_role(role)
+            if len(token) < _SHORTEST_SECRET:
+                raise ValueError(f"a token of {role!r} is too short: at least {_SHORTEST_SECRET} characters, at random")
+        return tokens
 
     @field_validator("workers")
     @classmethod

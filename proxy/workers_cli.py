@@ -14,7 +14,8 @@ workers = typer.Typer(
 )  # fmt: skip
 
 Url = Annotated[str, typer.Option(help="A running Rejoinder.")]
-Key = Annotated[str | None, typer.Option(help="API key of a trusted tenant.", envvar="OPENAI_API_KEY")]
+_KEY_HELP = "A token of `admin_tokens`; to list, the API key of a trusted tenant does, too."
+Key = Annotated[str | None, typer.Option(help=_KEY_HELP, envvar="OPENAI_API_KEY")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Name = Annotated[str, typer.Argument(help="Name or URL of a worker, as `rejoinder workers list` tells it.")]
 

@@ -111,20 +111,24 @@ def test_every_metric_that_is_named_is_told() -> None:
         assert set(re.findall(r"`(rejoinder_\w+)", text)) <= told, name
 
 
+def admin_routes() -> list[tuple[str, str, str, str]]:
+    """(method, path, role, summary) of every route in the table of /admin."""
+    source = "".join(path.read_text(encoding="utf-8") for path in sorted((ROOT / "proxy" / "admin").glob("*.py")))
+    written = re.findall(r'Route\(\s*"(\w+)",\s*"([^"]+)",\s*(?:Role\.)?(\w+),\s*"([^"]+)"', source)
+    assert len(written) == len(re.findall(r"\bRoute\(\s*[^)\s]", source)), "written so that this test cannot read it"
+    return [(method, path.replace("+}", "}"), role.lower(), summary) for method, path, role, summary in written]
+
+
 def test_every_door_that_is_named_exists_and_every_door_of_ours_is_named() -> None:
-    source = "".join((ROOT / "proxy" / name).read_text(encoding="utf-8") for name in ("api.py", "admin.py"))
-    doors = set(re.findall(r'\("(\w+)", "(/(?:admin|v1/feedback)[\w/]*)"\): self', source))
-    doors |= {
-        (verb, f"/admin/entries/{{entry}}{'/' if deed else ''}{deed}")
-        for verb, deed in re.findall(r'\("(\w+)", "([a-z]*)"\): (?:self\.forget|feedback\.)', source)
-    }
-    doors |= {
-        (verb, f"/admin/workers/{{name}}{'/' if deed else ''}{deed}")
-        for verb, deed in re.findall(r'\("(\w+)", "([a-z]*)"\): self\.(?:remove|drain|undrain)', source)
-    }
-    named = set(re.findall(r"`(GET|POST|DELETE) (/(?:admin|v1/feedback)[\w/{}]*)", "".join(TEXTS.values())))
-    assert named <= doors
-    assert doors - named <= {("POST", "/admin/explain")}  # behind `rejoinder explain`
+    doors = {(method, path) for method, path, _, _ in admin_routes()} | {("POST", "/v1/feedback")}
+    named = set(re.findall(r"`(GET|POST|PUT|PATCH|DELETE) (/(?:admin|v1/feedback)[\w/{}.]*)", "".join(TEXTS.values())))
+    assert named == doors
+
+
+def test_the_page_of_admin_routes_is_the_table() -> None:
+    rows = {f"| `{method} {path}` | {role} | {summary} |" for method, path, role, summary in admin_routes()}
+    written = {line for line in PAGES["admin.md"].splitlines() if re.match(r"\| `[A-Z]+ /admin", line)}
+    assert written == rows
 
 
 def test_every_environment_variable_that_readme_names_is_a_setting() -> None:

@@ -18,7 +18,10 @@ QUESTION, REWORDED = "How do I reset my password?", "How can I reset my password
 KEYS = {
     "key-ann": "acme", "key-bob": "acme", "key-carl": "acme", "key-editor": "acme", "key-app": "app", "key-eve": "evil",
 }  # fmt: skip
-KEYED: dict[str, Any] = {"api_keys": KEYS, "curate_keys": ("key-editor",), "trusted_tenants": ("app",)}
+KEYED: dict[str, Any] = {
+    "api_keys": KEYS, "curate_keys": ("key-editor",), "trusted_tenants": ("app",),
+    "admin_tokens": {"token-of-lead-001": "curate lead"},
+}  # fmt: skip
 
 
 @asynccontextmanager
@@ -341,7 +344,7 @@ async def test_who_reviews_sees_what_was_asked_answered_and_said(keyed: Any) -> 
         await outcome(h, one, "bad", "key-ann", comment="The link is dead.")
         await outcome(h, two, "bad", "key-ann")
         await outcome(h, two, "bad", "key-bob")
-        headers = {"Authorization": "Bearer key-app"}
+        headers = {"Authorization": "Bearer token-of-lead-001"}
         listed = (await h.send("GET", "/admin/review", headers=headers)).json
         (queued,), (out,) = listed["queue"], listed["quarantined"]
         assert (queued["question"], queued["answer"]) == (QUESTION, one.text)
@@ -362,7 +365,10 @@ async def test_who_reviews_sees_what_was_asked_answered_and_said(keyed: Any) -> 
 
 async def test_the_doors_of_review_are_for_the_operator(keyed: Any) -> None:
     async with keyed() as h:
-        mine, trusted = {"Authorization": "Bearer key-ann"}, {"Authorization": "Bearer key-app"}
+        mine, trusted = {"Authorization": "Bearer key-ann"}, {"Authorization": "Bearer token-of-lead-001"}
+        looks = {"Authorization": "Bearer key-app"}
+        assert (await h.send("GET", "/admin/review", headers=looks)).status == 200
+        assert (await h.post(f"/admin/entries/{'0' * 16}/quarantine", b"", looks)).status == 403
         assert (await h.send("GET", "/admin/review", headers=mine)).status == 403
         for deed in ("quarantine", "release"):
             path = f"/admin/entries/{'0' * 16}/{deed}"
