@@ -189,7 +189,8 @@ class Api:
         entered: list[Person] = []
 
         def enter() -> Tenant:
-            entered.append(self._admin.enter(request.method, request.path, request.headers, cookies))
+            person = self._admin.enter(request.method, request.path, request.headers, cookies, request.version)
+            entered.append(person)
             return entered[0].tenant
 
         async def done(call: Call) -> web.StreamResponse:

@@ -6,24 +6,24 @@ in is told the same for every path.
     a browser's session              the role of the credential that it was opened with, while that is still known
     nothing, on this machine         *operate*, where neither tokens nor API keys are configured
 
-The last one only for direct callers: no Forwarded header, and Host and Origin name this machine. A page of a browser
-must be our own (Origin = Host) in every case. Secrets are looked up by keyed digests, so the time says nothing of them.
+The last one only for direct callers: no sign of another proxy, and Host and Origin name this machine. A page of a
+browser must be our own (Origin = Host) in every case. Secrets are looked up by keyed digests, so the time says nothing
+of them.
 """
 
 import hmac
 import secrets
 from collections.abc import Callable, Mapping
 from typing import Final
-from urllib.parse import urlsplit
 
 from proxy.admin.routes import Person
 from proxy.auth import NOBODY, Door, Role, Tenant, bearer, read_role
 from proxy.errors import Forbidden, Unauthorized
+from proxy.exposure import loopback_host, passed_on
 
 COOKIE: Final = "rejoinder_admin"
 CSRF_HEADER: Final = "X-CSRF-Token"
 SESSION_S: Final = 43_200.0  # half a day; then the token is asked for again
-_FORWARDED: Final = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "Via")
 _WANTED: Final = (
     "The admin API wants a token: `Authorization: Bearer TOKEN`, one of the setting admin_tokens or the API key of a "
     "trusted tenant."
@@ -58,11 +58,14 @@ class Access:
         """Whether callers on this machine need no token."""
         return self._open
 
-    def enter(self, method: str, headers: Mapping[str, str], cookies: Mapping[str, str]) -> Person:
-        """headers: case-insensitive. Raises Unauthorized (nobody knows him), Forbidden (known, but not here)."""
+    def enter(
+        self, method: str, headers: Mapping[str, str], cookies: Mapping[str, str], version: tuple[int, int] = (1, 1)
+    ) -> Person:
+        """headers: case-insensitive.  version: of HTTP, as it was spoken to us.
+        Raises Unauthorized (nobody knows him), Forbidden (known, but not here)."""
         shown = _credential(headers)
         if self._open:
-            return self._local(headers)
+            return self._local(headers, version)
         if shown is None and (session := self._session(cookies.get(COOKIE, ""))) is not None:
             own_page(headers)
             if method not in ("GET", "HEAD") and not hmac.compare_digest(
@@ -78,12 +81,14 @@ class Access:
         own_page(headers)
         return person
 
-    def _local(self, headers: Mapping[str, str]) -> Person:
+    def _local(self, headers: Mapping[str, str], version: tuple[int, int]) -> Person:
         tenant = self._door.enter(headers)
         if not tenant.trusted:
             raise Forbidden("Without a token nobody comes in here from outside: set admin_tokens.")
-        if any(name in headers for name in _FORWARDED):
-            raise Forbidden("Without a token this door is for direct callers, not for another proxy: set admin_tokens.")
+        if (sign := passed_on(headers, version)) is not None:
+            raise Forbidden(
+                f"Without a token this door is for direct callers, not for another proxy ({sign}): set admin_tokens."
+            )
         if not loopback_host(headers):
             raise Forbidden("Without a token this door is for this machine only: ask it as 127.0.0.1 or localhost.")
         own_page(headers)
@@ -135,19 +140,6 @@ def own_page(headers: Mapping[str, str]) -> None:
         raise Forbidden("This door is for direct callers and our own page only, not for a page of another origin.")
     if headers.get("Sec-Fetch-Site", "none") not in ("none", "same-origin"):
         raise Forbidden("This door is for direct callers and our own page only, not for a page of another site.")
-
-
-def loopback_host(headers: Mapping[str, str]) -> bool:
-    """Whether the Host header, if there is one, names this machine: else a page that had its own name point here could
-    read what it is told (DNS rebinding)."""
-    host = headers.get("Host")
-    if not host:
-        return True
-    try:
-        name = urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return False
-    return name in ("localhost", "::1") or (name.startswith("127.") and name.replace(".", "").isdecimal())
 
 
 def _credential(headers: Mapping[str, str]) -> str | None:

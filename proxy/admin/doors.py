@@ -38,13 +38,16 @@ class Admin:
         self.routes = Routes([*routes, *self._own()])
         self._document = document(self.routes, version)
 
-    def enter(self, method: str, path: str, headers: Mapping[str, str], cookies: Mapping[str, str]) -> Person:
+    def enter(
+        self, method: str, path: str, headers: Mapping[str, str], cookies: Mapping[str, str],
+        version: tuple[int, int] = (1, 1),
+    ) -> Person:  # fmt: skip
         """Who asks; `NOBODY_YET` for whoever shows his token only now. Before the route is looked for, and before the
         body is read. Raises Unauthorized, Forbidden."""
         if (method, path) == LOGIN:
             own_page(headers)
             return NOBODY_YET
-        return self._access.enter(method, headers, cookies)
+        return self._access.enter(method, headers, cookies, version)
 
     async def answer(self, call: Call, who: Person) -> Told | Reply:
         """Raises ProxyError."""

@@ -16,6 +16,7 @@ from scripted import Asked, ScriptedWorker, completion
 from proxy.demo import Pace, SimulatedWorker
 
 SLOWLY = Pace(token_s=0.01)
+LOGIN = "/admin/login"
 
 
 async def listed(h: House) -> dict[str, dict[str, Any]]:
@@ -170,6 +171,32 @@ async def test_only_trusted_callers_on_this_machine_may_move_workers(house: Open
             assert (await h.send("GET", "/admin/workers", headers=headers)).status == 403
             told = await h.send("DELETE", f"/admin/workers/{name_of(h.workers[0])}?force=true", headers=headers)
             assert told.status == 403
+        assert len(await listed(h)) == 1
+
+
+async def test_behind_another_proxy_on_this_machine_no_door_of_admin_opens_without_keys(house: OpenHouse) -> None:
+    """Behind nginx everybody is a loopback caller: an outsider could add a worker of his own and read all chats."""
+    async with house() as h:
+        paths = (await h.send("GET", "/admin/openapi.json")).json["paths"]
+        doors = [(method.upper(), path) for path, methods in paths.items() for method in methods if path != LOGIN]
+        signs = ({"X-Forwarded-Proto": "https"}, {"X-Real-IP": "6.6.6.6"}, {"Via": "1.1 x"}, {"Host": "a.b"})
+        for method, path in [*doors, ("GET", "/admin/nothing"), ("OPTIONS", "/admin/workers")]:
+            for headers in signs:
+                told = await h.send(method, path.replace("{", "").replace("}", ""), headers=headers)
+                assert (told.status, told.error["code"]) == (403, "forbidden"), (method, path, headers)
+        assert len(doors) > 12 and (await h.send("POST", LOGIN, json={"token": "t"})).status == 401
+        assert len(await listed(h)) == 1
+
+
+async def test_nginx_as_it_is_installed_lets_nobody_in_though_it_adds_no_header(house: OpenHouse) -> None:
+    async with house() as h:
+        host, port = h.url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        body = b'{"url": "http://203.0.113.9:8000"}'
+        head = f"POST /admin/workers HTTP/1.0\r\nHost: {host}:{port}\r\nConnection: close\r\n"
+        writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        assert (await reader.read()).split(b" ")[1] == b"403"
+        writer.close()
         assert len(await listed(h)) == 1
 
 
