@@ -29,6 +29,7 @@ from cache import CacheSettings, Comparator, Judge, Reach, Rules, StateError, Ti
 from proxy import shadow, warming
 from proxy.admin import Access, Admin, Audit, Route
 from proxy.admin.answers import Answers
+from proxy.admin.overview import Overview
 from proxy.admin.workers import Workers
 from proxy.api import Api
 from proxy.auth import NOBODY, Door
@@ -108,6 +109,7 @@ async def open_proxy(
         metrics = await stack.enter_async_context(Metrics())
         upstream = await stack.enter_async_context(Upstream())
         pool = WorkerPool()
+        metrics.working(lambda: pool.worked_s)
         probe_headers = [("Authorization", f"Bearer {worker_key}")] if worker_key else []
         health = await stack.enter_async_context(
             Health(pool, upstream, interval_s=settings.probe_s, headers=probe_headers)
@@ -165,12 +167,14 @@ async def open_proxy(
             window_s=settings.feedback_window_s,
         )  # fmt: skip
 
+        workers = Workers(pool, membership, routing_state=functools.partial(_routing, settings, listener, router))
         routes = [
             *Answers(
                 gateway, feedback, trust=functools.partial(_trust, settings, measured, checks, judge),
                 observed=observer.report if observer is not None else None,
             ).routes(),
-            *Workers(pool, membership, routing_state=functools.partial(_routing, settings, listener, router)).routes(),
+            *workers.routes(),
+            *Overview(settings, cache, metrics, measured, gateway.popular, workers, version=_VERSION).routes(),
         ]  # fmt: skip
         admin = await _open_admin(stack, settings, state_dir, secret, door, routes)
         api = Api(

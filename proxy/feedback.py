@@ -141,13 +141,13 @@ class Feedback:
             raise StoreAway(f"The review queue could not be read: {trouble}. Try again.") from None
         return {
             "quarantined": [
-                {"entry": f"{out.entry_id:016x}", "reason": out.reason, "at_s": out.at_s, **_shown(out.entry)}
+                {"entry": f"{out.entry_id:016x}", "reason": out.reason, "at_s": out.at_s, **shown_entry(out.entry)}
                 for out in listing.quarantined
             ],
             "queue": [
                 {
                     "entry": f"{said.entry_id:016x}", "reason": f"{said.principals} of {self._quorum} callers",
-                    "at_s": said.at_s, "comments": list(said.comments), **_shown(entry),
+                    "at_s": said.at_s, "comments": list(said.comments), **shown_entry(entry),
                 }
                 for said, entry in listing.complaints
             ],
@@ -191,7 +191,7 @@ def _told(
     }  # fmt: skip
 
 
-def _shown(entry: Entry | None) -> dict[str, Any]:
+def shown_entry(entry: Entry | None) -> dict[str, Any]:
     """An entry for the eyes of whoever reviews it."""
     if entry is None:
         return {"question": None, "answer": None, "tenant": None, "model": None}

@@ -27,6 +27,7 @@ from proxy.explain import Way
 from proxy.flights import Block, Flight, Flights, Head, Listener
 from proxy.metrics import Metrics
 from proxy.observer import Observer
+from proxy.popular import Popular
 from proxy.reading import Asked, Reader, in_context
 from proxy.responses import Responses
 from proxy.routing.identity import Identity, identify
@@ -81,6 +82,7 @@ class Gateway:
         self._metrics = metrics
         self._reader = Reader(rules, secret, pool, promote_after=promote_after)
         self.receipts = receipt.Receipts(secret)
+        self.popular = Popular()
         self._secret = secret
         self._responses = Responses(pool)
         self._errands = Errands(
@@ -219,6 +221,7 @@ class Gateway:
     def _served(self, call: Call, asked: Asked, hit: Hit) -> Reply:
         if self._warming is not None:
             self._warming.served(call, asked, hit)
+        self.popular.note(hit.entry.id)
         headers = status.of_hit(hit, detailed=call.tenant.trusted)
         headers.append(self._receipt(asked, hit.entry.id, hit))
         if asked.stream:

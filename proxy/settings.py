@@ -10,27 +10,24 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
+from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
-from proxy.auth import read_role
+from proxy.admin_settings import SHORTEST_SECRET, AdminSettings
 from proxy.routing.roster import DNS, dns_name
 from proxy.routing.worker import canonical_url
 
 ENV_PREFIX = "REJOINDER_"
 
 
-_SHORTEST_SECRET = 16
-
-
 class SettingsError(Exception):
     """A setting is wrong; the message says which, and what would be right."""
 
 
-class Settings(BaseModel):
+class Settings(AdminSettings):
     """What an operator may decide."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    _came_from: dict[str, str] = PrivateAttr(default_factory=dict)
 
     host: str = Field("127.0.0.1", description="Address to listen on. Anything but loopback is public: set api_keys.")
     port: int = Field(8080, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
@@ -65,14 +62,6 @@ class Settings(BaseModel):
         (), description="Those of api_keys whose \"bad\" takes an answer out of service at once. Without api_keys, "
         "loopback callers' does."
     )  # fmt: skip
-    admin_tokens: dict[str, str] = Field(
-        {},
-        repr=False,
-        description="Token → role at /admin and perhaps a name for the audit, such as `operate ann`. read: look; "
-        "curate: change answers; operate: everything. Empty: API keys of trusted tenants look (and curate, if in "
-        "curate_keys); without api_keys too, callers on this machine may do everything.",
-    )
-    audit_days: float = Field(400.0, gt=0, description="How long the audit of changes at /admin is kept, in days.")
     bad_quorum: int = Field(
         2, ge=1, description="How many different callers must call an answer wrong before nobody is served it any more."
     )
@@ -199,7 +188,14 @@ class Settings(BaseModel):
         return value.replace(",", " ").split() if isinstance(value, str) else value
 
     @field_validator(
-        "first_byte_s", "idle_s", "similarity_threshold", "judge_model", "adapted_dir", "workers_file", mode="before"
+        "first_byte_s",
+        "idle_s",
+        "similarity_threshold",
+        "judge_model",
+        "adapted_dir",
+        "workers_file",
+        "gpu_hour_price",
+        mode="before",
     )
     @classmethod
     def _may_be_none(cls, value: Any) -> Any:
@@ -213,15 +209,6 @@ class Settings(BaseModel):
             if not 0.0 < share <= 0.5:
                 raise ValueError(f"{share} for {tenant!r} is no budget: a share above 0 and at most 0.5, such as 0.01")
         return budgets
-
-    @field_validator("admin_tokens")
-    @classmethod
-    def _are_roles(cls, tokens: dict[str, str]) -> dict[str, str]:
-        for token, role in tokens.items():
-            read_role(role)
-            if len(token) < _SHORTEST_SECRET:
-                raise ValueError(f"a token of {role!r} is too short: at least {_SHORTEST_SECRET} characters, at random")
-        return tokens
 
     @field_validator("workers")
     @classmethod
@@ -255,8 +242,8 @@ class Settings(BaseModel):
     @field_validator("secret")
     @classmethod
     def _is_long(cls, secret: SecretStr | None) -> SecretStr | None:
-        if secret is not None and len(secret.get_secret_value()) < _SHORTEST_SECRET:
-            raise ValueError(f"at least {_SHORTEST_SECRET} characters, chosen at random: it keys every digest")
+        if secret is not None and len(secret.get_secret_value()) < SHORTEST_SECRET:
+            raise ValueError(f"at least {SHORTEST_SECRET} characters, chosen at random: it keys every digest")
         return secret
 
     @model_validator(mode="after")
@@ -278,6 +265,13 @@ class Settings(BaseModel):
     def loopback(self) -> bool:
         """Whether only this machine can call."""
         return self.host in ("localhost", "::1") or self.host.startswith("127.")
+
+    def origins(self) -> "list[Origin]":
+        """Every setting, and where its value came from."""
+        return [
+            Origin(name, getattr(self, name), self._came_from.get(name, "default"), field.description or "")
+            for name, field in type(self).model_fields.items()
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,11 +306,8 @@ def load(flags: dict[str, Any], file: Path | None = None) -> tuple[Settings, lis
         settings = Settings(**merged)
     except ValidationError as wrong:
         raise SettingsError(_explained(wrong, came_from)) from None
-    origins = [
-        Origin(name, getattr(settings, name), came_from.get(name, "default"), field.description or "")
-        for name, field in Settings.model_fields.items()
-    ]
-    return settings, origins
+    settings._came_from = came_from
+    return settings, settings.origins()
 
 
 def _file(path: Path | None) -> dict[str, Any]:

@@ -39,6 +39,10 @@ class Workers:
                                    "description": "Even if it is the last one that serves a model."}}),
         ]  # fmt: skip
 
+    def at_a_glance(self) -> list[Told]:
+        """What an operator wants to see of each every second."""
+        return [_glance(self._shown(worker)) for worker in self._pool]
+
     async def _list(self, _: Order) -> Told:
         """And the sources of workers that cannot be read now."""
         return {"workers": [self._shown(worker) for worker in self._pool], "troubles": self._membership.troubles}
@@ -90,3 +94,15 @@ def shown(worker: Worker, pool: WorkerPool) -> Told:
             "prefix_hits": gauges.prefix_hits,
         }  # fmt: skip
     return told
+
+
+def _glance(told: Told) -> Told:
+    """prefix_hit_share: of the prompt tokens that vLLM looked up in its prefix cache since it started."""
+    gauges = told["gauges"] or {}
+    queries = gauges.get("prefix_queries")
+    return {
+        "name": told["name"], "state": told["state"], "trouble": told["trouble"], "in_flight": told["in_flight"],
+        "running": gauges.get("running"), "waiting": gauges.get("waiting"), "kv_usage": gauges.get("kv_usage"),
+        "prefix_hit_share": round(gauges["prefix_hits"] / queries, 4) if queries else None,
+        "sessions": told["routing"].get("sessions"), "models": [each["id"] for each in told["models"]],
+    }  # fmt: skip

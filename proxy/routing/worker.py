@@ -80,6 +80,7 @@ class Worker:
         "in_flight",
         "in_flight_before",
         "last_seen_s",
+        "marked_s",
         "models",
         "name",
         "placed",
@@ -114,6 +115,7 @@ class Worker:
         self.was_away = False
         self.gauges: Gauges | None = None
         self.last_seen_s = NEVER
+        self.marked_s = 0.0  # when its bookings changed last
         self.returned_s = NEVER
         self.busy_until_s = NEVER
         self.draining_since_s = NEVER

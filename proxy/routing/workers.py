@@ -56,6 +56,7 @@ class Booking:
         if worker.guest is not None:
             worker.guest()
         self._generation = worker.generation
+        self._pool.work(worker)
         worker.in_flight += 1
         worker.placed += self._pool.placement_weight() * self._work
         return self
@@ -64,6 +65,7 @@ class Booking:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         worker = self.worker
+        self._pool.work(worker)
         if worker.generation == self._generation:
             worker.in_flight -= 1
         else:
@@ -98,6 +100,7 @@ class WorkerPool:
         self._workers: dict[str, Worker] = {}
         self._listeners: list[Callable[[], None]] = []
         self._views: dict[str | None, View] = {}
+        self.worked_s = 0.0  # time in which a worker had a request in hand, all workers together
         self.revisions = 0  # grows when weights behind some name change
         self._revisions: dict[str | None, str] = {}
         self._roots: dict[tuple[str, str], object] = {}
@@ -105,6 +108,13 @@ class WorkerPool:
         self._gone: OrderedDict[str, int] = OrderedDict()  # url → generation of one that was removed
         for url in urls:
             self.add(url)
+
+    def work(self, worker: Worker) -> None:
+        """Its bookings are about to change: if there are any, it was at work since the last time."""
+        now_s = self.clock()
+        if not worker.idle:
+            self.worked_s += now_s - worker.marked_s
+        worker.marked_s = now_s
 
     # -- who is here ---------------------------------------------------------------------------------------------
 

@@ -127,3 +127,39 @@ async def test_explain_may_ask_as_another_tenant_would(house: OpenHouse) -> None
             assert told.json["lookup"]["hit"] is hit
         assert (await h.post("/admin/explain?path=/v1/embeddings", body, BOB)).status == 400
         assert (await h.post("/admin/explain", body, {"Authorization": "Bearer key-a"})).status == 403
+
+
+async def test_the_report_says_what_was_served_saved_and_most_asked(house: OpenHouse) -> None:
+    async with house(gpu_hour_price=3.0, currency="EUR") as h:
+        for question in ("How do I reset my password?", "Why is the sky blue?", "How do I reset my password?"):
+            await h.ask(question)
+        for _ in range(2):
+            assert (await h.ask("How do I reset my password?")).hit
+        told = (await h.send("GET", "/admin/report")).json
+        assert (told["lookups"], told["hits_total"], told["misses_total"], told["entries"]) == (5, 3, 2, 2)
+        assert told["hits"]["recent"] == 3 and sum(told["misses"].values()) == 2
+        assert told["latency"]["hits"]["count"] == 3 and told["latency"]["misses"]["p50_ms"] > 0
+        saved = told["saved"]
+        assert saved["completion_tokens"] > 0 and saved["prompt_tokens"] > 0 and saved["currency"] == "EUR"
+        assert 0 < saved["money"] == pytest.approx(saved["gpu_s"] / 1200, abs=1e-6)
+        (top,) = told["top_questions"]
+        assert (top["question"], top["times"], top["over"]) == ("How do I reset my password?", 3, 0)
+        (worker,) = told["workers"]
+        assert (worker["state"], worker["in_flight"]) == ("up", 0)
+        assert told["false_hit_rate"] == {"budget": 0.01, "measured": []}
+        now = (await h.send("GET", "/admin/stats")).json
+        assert now["lookups"] == 5 and "top_questions" not in now
+
+        await h.send("DELETE", f"/admin/entries/{top['entry']}")
+        assert (await h.send("GET", "/admin/report")).json["top_questions"] == []
+
+
+async def test_settings_are_told_with_their_origin_and_no_secret(house: OpenHouse) -> None:
+    async with house(admin_tokens=TOKENS, worker_api_key="key-of-the-workers", api_keys={"key-a": "acme"}) as h:
+        told = await h.send("GET", "/admin/settings", headers=BOB)
+        by_name = {each["name"]: each for each in told.json["items"]}
+        assert by_name["admin_tokens"]["value"] == "3 keys for curate cy, operate ann, read bob"
+        assert (by_name["worker_api_key"]["value"], by_name["worker_api_key"]["origin"]) == ("(set)", "flag")
+        assert (by_name["ttl_s"]["value"], by_name["ttl_s"]["origin"]) == ("86400.0", "default")
+        for secret in (b"token-of", b"key-of-the-workers", b"key-a"):
+            assert secret not in told.body
