@@ -17,6 +17,7 @@ Read in this order; a module imports only what stands above it:
     reader · assessor           reads two questions side by side · asks it, weighs, learns from labels
     receipts                    which turn was answered from which entry
     tiers                       session · recent · similar
+    lab                         what would be decided for a pair of questions
     reviews                     what people say of answers: labels, quarantine, release
     tiered                      TieredCache: lookup, keep, store, forget, explain
     opening                     open_cache: the one place that puts the parts together
@@ -35,6 +36,7 @@ from cache.embedder.breaker import Breaker
 from cache.entry import Answer, Entry, Hit, Likeness, Miss, Refusal
 from cache.errors import CacheError, StateError, StoreUnavailable
 from cache.evidence import Evidence, Label, Source
+from cache.lab import Compared
 from cache.opening import CacheSettings, open_cache
 from cache.policy import (
     Controls,
@@ -64,6 +66,7 @@ __all__ = [
     "Candidate",
     "Clock",
     "Comparator",
+    "Compared",
     "Comparison",
     "Controls",
     "Embedder",

@@ -18,6 +18,7 @@ from cache.entry import Answer, Entry, Hit, Likeness, Miss, Vector
 from cache.errors import EmbedderUnavailable, StoreUnavailable, TextTooLong
 from cache.evidence import Label
 from cache.forgetting import Forgettings
+from cache.lab import Lab
 from cache.lineage import in_full, kept_as
 from cache.owed import OwedVectors
 from cache.policy import Verdict, entry_of, unacceptable
@@ -39,12 +40,11 @@ _PATIENCE_S = 5.0  # how long one of them may take
 
 
 class TieredCache:
-    """session → recent → similar. An async context manager that owns the background work; it closes no part that it was
-    given.
+    """session → recent → similar. An async context manager that owns the background work, not the parts it was given.
 
     similar: None where there is no embedder.  sweep_s, snapshot_s: how often, in seconds.  assessor: weighs what is
     near; one without a reader where none is given.  receipts: of the answers that were told.
-    reviews: what people say of answers, and what follows from it."""
+    reviews: what people say of answers, and what follows from it.  lab: what would be decided for a pair."""
 
     def __init__(
         self, store: EntryStore, session: SessionTier, recent: RecentTier, similar: SimilarTier | None, clock: Clock, *,
@@ -66,6 +66,7 @@ class TieredCache:
         self._chores = Chores()
         self.receipts = receipts or Receipts(store, clock)
         self.reviews = Reviews(store, clock, self._assessor, drop=self._drop, restored=self._restored)
+        self.lab = Lab(similar, self._assessor, clock)
 
     async def __aenter__(self) -> Self:
         await self.reviews.load()
@@ -338,8 +339,7 @@ class TieredCache:
         verdict = self.reviews.mindful(question, verdict)
         outcome = await self._look(question, verdict)
         candidates: tuple[Candidate, ...] = ()
-        similar = self._similar
-        if similar is not None and question.text is not None and verdict.read is Reach.SIMILAR:
+        if (similar := self._similar) is not None and question.text is not None and verdict.read is Reach.SIMILAR:
             with contextlib.suppress(StoreUnavailable, EmbedderUnavailable, TextTooLong):
                 vector = outcome.vector if outcome.vector is not None else await similar.embed(question.text)
                 near, assessed = await self._assessed(similar, question, vector, verdict)

@@ -29,6 +29,7 @@ from cache import CacheSettings, Comparator, Judge, Reach, Rules, StateError, Ti
 from proxy import shadow, warming
 from proxy.admin import Access, Admin, Audit, Route
 from proxy.admin.answers import Answers
+from proxy.admin.lab import PairLab
 from proxy.admin.overview import Overview
 from proxy.admin.workers import Workers
 from proxy.api import Api
@@ -46,6 +47,7 @@ from proxy.measured import Measured
 from proxy.membership import Membership
 from proxy.metrics import Metrics
 from proxy.observer import Observer
+from proxy.reading import Reader
 from proxy.routing.router import Router
 from proxy.routing.worker import Worker
 from proxy.routing.workers import WorkerPool
@@ -170,10 +172,11 @@ async def open_proxy(
         workers = Workers(pool, membership, routing_state=functools.partial(_routing, settings, listener, router))
         routes = [
             *Answers(
-                gateway, feedback, trust=functools.partial(_trust, settings, measured, checks, judge),
+                gateway, feedback, trust=functools.partial(_trust, settings, cache, measured, checks, judge),
                 observed=observer.report if observer is not None else None,
             ).routes(),
             *workers.routes(),
+            *PairLab(cache, Reader(opened.rules, secret, pool, bytes_limit=1 << 20), pool).routes(),
             *Overview(settings, cache, metrics, measured, gateway.popular, workers, version=_VERSION).routes(),
         ]  # fmt: skip
         admin = await _open_admin(stack, settings, state_dir, secret, door, routes)
@@ -198,9 +201,14 @@ async def _open_admin(
     return Admin(routes, access, audit, version=_VERSION)
 
 
-async def _trust(settings: Settings, measured: Measured, checks: Shadow, judge: VllmJudge | None) -> dict[str, Any]:
+async def _trust(
+    settings: Settings, cache: TieredCache, measured: Measured, checks: Shadow, judge: VllmJudge | None
+) -> dict[str, Any]:
     return {
-        "budget": settings.max_false_hit_rate, "measured": [each.as_json() for each in measured.all()],
+        "budget": settings.max_false_hit_rate, "budgets": settings.budgets,
+        "measured": [
+            {**each.as_json(), "alarmed": cache.lab.alarmed(each.tenant, each.model)} for each in measured.all()
+        ],
         "shadow": checks.state(),
         "judge": judge.state() if judge is not None else {"on": False, "why": "the setting judge is off"},
     }  # fmt: skip

@@ -4,9 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from cache import Explanation, Hit, Question
+from cache import Candidate, Explanation, Hit, Question
 from proxy.errors import ProxyError
-from proxy.routing.choice import Candidate, Choice
+from proxy.routing.choice import Candidate as WorkerCandidate
+from proxy.routing.choice import Choice
 from proxy.routing.identity import Identity
 from proxy.routing.rides import Desk
 
@@ -16,7 +17,7 @@ class Way:
     """Which worker would be asked, or why none; and what every worker that is up would cost, cheapest first."""
 
     choice: Choice | ProxyError
-    candidates: Sequence[Candidate]
+    candidates: Sequence[WorkerCandidate]
 
 
 def as_json(explanation: Explanation, way: Way, who: Identity | None) -> dict[str, Any]:
@@ -46,15 +47,7 @@ def as_json(explanation: Explanation, way: Way, who: Identity | None) -> dict[st
         "lookup": found,
         "threshold": explanation.threshold,
         "candidates": [
-            {
-                "text": candidate.text, "similarity": round(candidate.similarity, 4),
-                "age_s": round(candidate.age_s, 3), "would_serve": not candidate.against,
-                "reader": None if candidate.reader is None else round(candidate.reader, 2),
-                "p_right": None if candidate.p_right is None else round(candidate.p_right, 4),
-                "bar": None if candidate.bar is None or candidate.bar > 1.0 else round(candidate.bar, 4),
-                "against": [{"by": by, "reason": reason} for by, reason in candidate.against],
-            }
-            for candidate in explanation.candidates
+            candidate_told(candidate) for candidate in explanation.candidates
         ],
         "session": None if who is None else {"source": who.source.value, "strength": who.strength.value},
         "worker": (
@@ -69,6 +62,18 @@ def as_json(explanation: Explanation, way: Way, who: Identity | None) -> dict[st
             for each in way.candidates
         ],
         "prompt_tokens": None if isinstance(choice, ProxyError) else choice.tokens,
+    }  # fmt: skip
+
+
+def candidate_told(candidate: Candidate) -> dict[str, Any]:
+    """One neighbour, and everything that speaks against it."""
+    return {
+        "text": candidate.text, "similarity": round(candidate.similarity, 4), "age_s": round(candidate.age_s, 3),
+        "would_serve": not candidate.against,
+        "reader": None if candidate.reader is None else round(candidate.reader, 2),
+        "p_right": None if candidate.p_right is None else round(candidate.p_right, 4),
+        "bar": None if candidate.bar is None or candidate.bar > 1.0 else round(candidate.bar, 4),
+        "against": [{"by": by, "reason": reason} for by, reason in candidate.against],
     }  # fmt: skip
 
 
