@@ -7,7 +7,6 @@ reverse, and runs the production server.
 
 import asyncio
 import contextlib
-import functools
 import gc
 import hashlib
 import importlib.metadata
@@ -20,6 +19,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -35,6 +35,7 @@ from proxy.admin.workers import Workers
 from proxy.api import Api
 from proxy.auth import NOBODY, Door
 from proxy.dispatch import Dispatch
+from proxy.errands import Errands
 from proxy.explain import routing_of
 from proxy.feedback import Feedback
 from proxy.flights import Flights
@@ -48,6 +49,7 @@ from proxy.membership import Membership
 from proxy.metrics import Metrics
 from proxy.observer import Observer
 from proxy.reading import Reader
+from proxy.responses import Responses
 from proxy.routing.router import Router
 from proxy.routing.worker import Worker
 from proxy.routing.workers import WorkerPool
@@ -148,7 +150,11 @@ async def open_proxy(
             forgets=lambda: cache.forgets, learn=cache.learn, suspects=cache.reviews.served.next_suspect,
         )  # fmt: skip
         await stack.enter_async_context(checks)
-        warmer = Warming(spare, router, pool, metrics, secret, forgets=lambda: cache.forgets)
+        responses = Responses(pool)
+        errands = Errands(secret, responses, authenticates=door.authenticates, worker_api_key=worker_key)
+        warmer = Warming(
+            spare, router, pool, metrics, partial(errands.whose, learn=False), forgets=lambda: cache.forgets
+        )  # fmt: skip
         await stack.enter_async_context(warmer)
         observer = None
         if settings.mode == "observe":
@@ -160,8 +166,8 @@ async def open_proxy(
             await stack.enter_async_context(observer)
         flights = await stack.enter_async_context(Flights[Landed]())
         gateway = Gateway(
-            cache, flights, dispatch, router, door, metrics, pool, opened.rules, secret, worker_api_key=worker_key,
-            shadow=checks, warming=warmer, promote_after=settings.promote_after, observer=observer,
+            cache, flights, dispatch, router, errands, responses, metrics, pool, opened.rules, secret, shadow=checks,
+            warming=warmer, promote_after=settings.promote_after, observer=observer,
         )  # fmt: skip
         await stack.enter_async_context(gateway)
         feedback = Feedback(
@@ -169,10 +175,10 @@ async def open_proxy(
             window_s=settings.feedback_window_s,
         )  # fmt: skip
 
-        workers = Workers(pool, membership, routing_state=functools.partial(_routing, settings, listener, router))
+        workers = Workers(pool, membership, routing_state=partial(_routing, settings, listener, router))
         routes = [
             *Answers(
-                gateway, feedback, trust=functools.partial(_trust, settings, cache, measured, checks, judge),
+                gateway, feedback, trust=partial(_trust, settings, cache, measured, checks, judge),
                 observed=observer.report if observer is not None else None,
             ).routes(),
             *workers.routes(),
@@ -222,7 +228,7 @@ def _routing(settings: Settings, listener: KvListener, router: Router, worker: W
 @contextlib.asynccontextmanager
 async def _listening(settings: Settings, api: Api, sock: socket.socket | None) -> AsyncIterator[str]:
     loop = asyncio.get_running_loop()
-    request = functools.partial(web.BaseRequest, loop=loop, client_max_size=settings.body_limit_bytes)
+    request = partial(web.BaseRequest, loop=loop, client_max_size=settings.body_limit_bytes)
     # The server without aiohttp's Application: our paths are one dictionary, and its router costs a tenth of a hit.
     server = web.Server(
         api.handle,

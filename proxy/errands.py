@@ -35,7 +35,7 @@ class Errands:
     def of(self, call: Call, body: Mapping[str, Any], model: str | None, raw: bytes | None = None) -> Errand:
         """body: decoded.  raw: goes out as it is; None = written anew, without what is ours.
         Raises ResponseGone."""
-        who = self._identity(call, body)
+        who = self.whose(call, body)
         session = who.id if who is not None else None
         headers = upstream_headers(
             call.raw_headers, forward_authorization=not self._authenticates, worker_api_key=self._worker_api_key,
@@ -48,18 +48,14 @@ class Errands:
         keeper = self._responses.keeper(call, body)
         return Errand(call.method, call.target, headers, raw, prompt_of(call, body, model, who), keeper)
 
-    def _identity(self, call: Call, body: Mapping[str, Any]) -> Identity | None:
-        """The session for routing; here the watch learns which keys are none."""
+    def whose(self, call: Call, body: Mapping[str, Any], *, learn: bool = True) -> Identity | None:
+        """The session for routing. learn: here the watch learns which keys are none; False = it was told of this
+        request before, or a worker never hears of it."""
         who = identify(
-            call.headers,
-            body,
-            call.cookies,
-            call.tenant.name,
-            self._secret,
-            watch=self._watch,
+            call.headers, body, call.cookies, call.tenant.name, self._secret, watch=self._watch, learn=learn,
             threads=self._responses.pins,
-        )
-        if who is not None and who.warning is not None and who.warning not in self._warned:
+        )  # fmt: skip
+        if learn and who is not None and who.warning is not None and who.warning not in self._warned:
             self._warned.add(who.warning)
             log.warning("a session key is not usable as one: %s", who.warning)
         return who

@@ -18,7 +18,6 @@ import orjson
 
 from cache import Entry, Explanation, Hit, Miss, Reach, Rules, Selection, TieredCache, flight_key, inadmissible
 from proxy import openai, receipt, sse, status
-from proxy.auth import Door
 from proxy.call import Call, Reply
 from proxy.dispatch import Dispatch, told_chunks
 from proxy.errands import Errands, prompt_of
@@ -30,7 +29,7 @@ from proxy.observer import Observer
 from proxy.popular import Popular
 from proxy.reading import Asked, Reader, in_context
 from proxy.responses import Responses
-from proxy.routing.identity import Identity, identify
+from proxy.routing.identity import Identity
 from proxy.routing.router import Router
 from proxy.routing.workers import WorkerPool
 from proxy.shadow import Shadow
@@ -62,13 +61,13 @@ class Gateway:
         flights: Flights[Landed],
         dispatch: Dispatch,
         router: Router,
-        door: Door,
+        errands: Errands,
+        responses: Responses,
         metrics: Metrics,
         pool: WorkerPool,
         rules: Rules,
         secret: bytes,
         *,
-        worker_api_key: str | None = None,
         capture_bytes: int = 4 << 20,
         promote_after: int = 1,
         shadow: Shadow | None = None,
@@ -83,11 +82,8 @@ class Gateway:
         self._reader = Reader(rules, secret, pool, promote_after=promote_after)
         self.receipts = receipt.Receipts(secret)
         self.popular = Popular()
-        self._secret = secret
-        self._responses = Responses(pool)
-        self._errands = Errands(
-            secret, self._responses, authenticates=door.authenticates, worker_api_key=worker_api_key
-        )
+        self._responses = responses
+        self._errands = errands
         self._capture_bytes = capture_bytes
         self._shadow = shadow
         self._warming = warming
@@ -323,7 +319,7 @@ class Gateway:
         asked = self._reader.read(call)
         asked = in_context(asked, await self._cache.receipts.resolved(asked.question))
         explanation = await self._cache.explain(asked.question, asked.verdict)
-        who = identify(call.headers, asked.body, call.cookies, call.tenant.name, self._secret)
+        who = self._errands.whose(call, asked.body, learn=False)
         prompt = prompt_of(call, asked.body, asked.model, who)
         candidates = self._router.candidates(prompt)
         try:

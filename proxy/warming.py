@@ -12,9 +12,9 @@ import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from cache import Hit, Kind
 from proxy import openai
@@ -22,7 +22,7 @@ from proxy.call import Call
 from proxy.metrics import Metrics
 from proxy.reading import Asked
 from proxy.routing.debts import Debt, Debts, Paid, Payments, Use
-from proxy.routing.identity import identify
+from proxy.routing.identity import Identity
 from proxy.routing.router import Router
 from proxy.routing.workers import Worker, WorkerPool
 from proxy.spare import SpareTime
@@ -41,18 +41,19 @@ _TRIES: Final = 3  # how often a warm-up may be broken off
 class Warming:
     """An async context manager that owns its warm-ups.
 
-    spare: the workers' idle time.  secret: keys the sessions' digests.
+    spare: the workers' idle time.  whose: the session that routing would take this for.
     forgets: how often the cache has forgotten something on purpose.  ticks: seconds that never go back."""
 
     def __init__(
-        self, spare: SpareTime, router: Router, pool: WorkerPool, metrics: Metrics, secret: bytes, *,
-        forgets: Callable[[], int] = int, ticks: Callable[[], float] = time.monotonic,
+        self, spare: SpareTime, router: Router, pool: WorkerPool, metrics: Metrics,
+        whose: Callable[[Call, Mapping[str, Any]], Identity | None], *, forgets: Callable[[], int] = int,
+        ticks: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
         self._spare = spare
         self._router = router
         self._pool = pool
         self._metrics = metrics
-        self._secret = secret
+        self._whose = whose
         self._forgets = forgets
         self._ticks = ticks
         self._heard: deque[tuple[Call, Asked, Hit, float]] = deque()
@@ -155,7 +156,7 @@ class Warming:
             return
         call, asked, hit, since_s = self._heard.popleft()
         self._heard_bytes -= len(call.body)
-        who = identify(call.headers, asked.body, call.cookies, call.tenant.name, self._secret)
+        who = self._whose(call, asked.body)
         home = self._router.homes.of(who.id) if who is not None else None
         worker = self._pool.find(home.url) if home is not None else None
         if who is None or home is None or worker is None or worker.generation != home.generation:

@@ -82,25 +82,28 @@ def identify(
     secret: bytes,
     *,
     watch: KeyWatch | None = None,
+    learn: bool = True,
     threads: "Threads | None" = None,
     previous_secrets: Sequence[bytes] = (),
 ) -> Identity | None:
     """The session of one request; None = nothing in it names or opens a conversation (embeddings, empty prompts).
 
     headers: case-insensitive (aiohttp's `request.headers`).  secret: keys the digests and signs the cookie.
-    watch: learns from this request, and has weak keys skipped.  threads: says whose response was the previous one.
+    watch: has weak keys skipped that name no session.  learn: it learns from this request; False for one that it was
+    shown already, or that nobody makes.  threads: says whose response was the previous one.
     previous_secrets: still believed in cookies."""
     sighting: Sighting | None = None
     skipped: str | None = None
+    judged = None if watch is None else watch.see if learn else watch.peek
     for source, value in _named(headers, body, cookies, (secret, *previous_secrets)):
         if source is Source.PREVIOUS_RESPONSE and threads and (known := threads.find(tenant, value)):
             return Identity(known, Strength.WEAK, source, skipped)
         key = value.encode()
         strong = source in STRONG_SOURCES
         flaw = None
-        if watch is not None:
+        if judged is not None:
             sighting = sighting or _sighting(body, opening_of(body))
-            flaw = watch.see(tenant, source, key, sighting)
+            flaw = judged(tenant, source, key, sighting)
         warning = f"{source}: {flaw.meaning}" if flaw else None
         if flaw is None or strong:
             strength = Strength.STRONG if strong else Strength.WEAK
@@ -109,7 +112,7 @@ def identify(
     opening = opening_of(body)
     if opening is None:
         return None
-    if watch is not None and watch.see(tenant, Source.OPENING, opening, sighting or _sighting(body, opening)):
+    if judged is not None and judged(tenant, Source.OPENING, opening, sighting or _sighting(body, opening)):
         return None  # most chats open with these words: as a key, they would put most of the traffic on one worker
     return Identity(_digest(secret, tenant, Source.OPENING, opening), Strength.WEAK, Source.OPENING, skipped)
 

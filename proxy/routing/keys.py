@@ -21,6 +21,7 @@ CHATS_NEEDED: Final = 8  # … from at least as many different chats
 RECOUNT_EVERY: Final = 20  # requests between two looks through a window for a global value
 MOST_RECORDS: Final = 256  # (tenant, source) pairs; least recently used goes first
 MOST_VALUES: Final = 65_536  # values remembered over all records; about 100 B each
+_OPENING: Final = "opening"  # `identity.Source.OPENING`
 
 
 class Flaw(Enum):
@@ -75,16 +76,22 @@ class _Record:
     def changes_every_turn(self) -> bool:
         return self.later_turns >= LATER_TURNS_NEEDED and self.fresh_later_turns >= PER_REQUEST_SHARE * self.later_turns
 
-    def shared_value(self, *, chats_needed: int) -> int | None:
-        """The value that most of the window has, if that comes from so many different chats."""
-        if self.recount_in <= 0:
-            self.recount_in = RECOUNT_EVERY
-            self.shared = None
-            value, count = self.counts.most_common(1)[0]
-            if len(self.window) >= REQUESTS_NEEDED and count > GLOBAL_SHARE * len(self.window):
-                chats = {opening for seen, opening, _, _ in self.window if seen == value}
-                self.shared = value if len(chats) >= chats_needed else None
-        return self.shared
+    def recount(self, *, chats_needed: int) -> None:
+        """Now and then: is there a value that most of the window has, and does it come from so many different chats?"""
+        if self.recount_in > 0:
+            return
+        self.recount_in = RECOUNT_EVERY
+        self.shared = None
+        value, count = self.counts.most_common(1)[0]
+        if len(self.window) >= REQUESTS_NEEDED and count > GLOBAL_SHARE * len(self.window):
+            chats = {opening for seen, opening, _, _ in self.window if seen == value}
+            self.shared = value if len(chats) >= chats_needed else None
+
+    def flaw(self, source: str, digest: int) -> Flaw | None:
+        # The opening of a chat as its key cannot change every turn, and whoever shares it opened alike.
+        if source != _OPENING and self.changes_every_turn():
+            return Flaw.PER_REQUEST
+        return Flaw.GLOBAL if digest == self.shared else None
 
 
 class KeyWatch:
@@ -109,10 +116,10 @@ class KeyWatch:
         if fresh and len(self._values) > MOST_VALUES:
             del self._values[next(iter(self._values))]
         record.add(digest, sighting.opening, sighting.later_turn, fresh)
-        # The opening of a chat as its key cannot change every turn, and whoever shares it opened alike.
-        own_opening = source == "opening"
-        if not own_opening and record.changes_every_turn():
-            return Flaw.PER_REQUEST
-        if digest == record.shared_value(chats_needed=1 if own_opening else CHATS_NEEDED):
-            return Flaw.GLOBAL
-        return None
+        record.recount(chats_needed=1 if source == _OPENING else CHATS_NEEDED)
+        return record.flaw(source, digest)
+
+    def peek(self, tenant: str, source: str, value: bytes, _: Sighting) -> Flaw | None:
+        """What `see` has found of this key by now, without counting the request: it was counted, or never comes."""
+        record = self._records.get((tenant, source))
+        return None if record is None else record.flaw(source, xxh3_64_intdigest(value, record.seed))

@@ -129,3 +129,15 @@ async def test_two_spellings_of_one_worker_are_one_worker(house: OpenHouse) -> N
         worker.url += "/v1"
         async with house([worker]) as h:
             assert [one.url for one in h.proxy.pool] == [worker.url.removesuffix("/v1")]
+
+
+async def test_explain_skips_the_same_session_keys_as_routing_and_counts_none_of_its_own(house: OpenHouse) -> None:
+    async with house(embedder="none") as h:
+        for number in range(60):
+            chat = turns(f"Question {number}?", "An answer.", "And then?")
+            await h.ask(chat, prompt_cache_key=f"request-{number}")
+        told = await h.explain(turns("Question 7?", "An answer.", "And then?"), prompt_cache_key="request-99")
+        assert told["session"]["source"] == "opening"
+        for number in range(300):  # who only asks what would happen teaches nothing
+            await h.explain(f"Question {number}?", user="ann")
+        assert (await h.explain("Question 1?", user="ann"))["session"]["source"] == "user"

@@ -67,3 +67,16 @@ def test_routing_knows_the_prompt_and_whether_it_streams() -> None:
     assert prompt.model == "m" and prompt.session is None and prompt.stream
     assert prompt.trail is not None and len(prompt.trail.marks) == 3
     assert prompt.size == len(orjson.dumps(CHAT))
+
+
+def test_whoever_only_looks_takes_a_request_for_the_session_that_routing_takes_it_for() -> None:
+    """Explain and warm-ups took such keys at their word, and looked at homes that no request had."""
+    made, learned = errands(), set()
+    for number in range(200):
+        body = {**CHAT, "messages": [*CHAT["messages"], {"role": "assistant", "content": "x"}, *CHAT["messages"]],
+                "prompt_cache_key": f"request-{number}", "user": "ann"}  # fmt: skip
+        seen = made.whose(call(body), body)
+        for _ in range(3):
+            assert made.whose(call(body), body, learn=False) == seen
+        learned.add(seen and seen.source)
+    assert {str(source) for source in learned} == {"prompt_cache_key", "user"}

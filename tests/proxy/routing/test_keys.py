@@ -1,6 +1,6 @@
 import sys
 
-from proxy.routing.keys import MOST_RECORDS, MOST_VALUES, Flaw, KeyWatch, Sighting
+from proxy.routing.keys import MOST_RECORDS, MOST_VALUES, WINDOW, Flaw, KeyWatch, Sighting
 
 FIRST = Sighting(opening=1, later_turn=False)
 
@@ -58,3 +58,24 @@ def test_memory_is_bounded_whatever_clients_send() -> None:
         watch.see(f"t{n % 1000}", "user", b"%d" % n, Sighting(n, True))
     assert len(watch._values) == MOST_VALUES and len(watch._records) == MOST_RECORDS
     assert sys.getsizeof(watch._values) + MOST_VALUES * 32 < 16 << 20
+
+
+def test_a_look_says_the_same_as_the_last_count_and_counts_nothing() -> None:
+    watch = KeyWatch()
+    for n in range(300):
+        watch.see("t", "user", b"default", Sighting(n + 1, False))
+        watch.see("t", "prompt_cache_key", b"%d" % n, Sighting(n + 1, True))
+    for _ in range(WINDOW + 1):
+        assert watch.peek("t", "user", b"default", FIRST) is Flaw.GLOBAL
+        assert watch.peek("t", "user", b"somebody else", FIRST) is None
+        assert watch.peek("t", "prompt_cache_key", b"new", Sighting(1, True)) is Flaw.PER_REQUEST
+        assert watch.peek("nobody", "user", b"default", FIRST) is None
+    assert watch.see("t", "user", b"default", FIRST) is Flaw.GLOBAL and len(watch._records) == 2
+
+
+def test_looking_at_one_request_again_and_again_does_not_make_its_key_global() -> None:
+    watch = KeyWatch()
+    watch.see("t", "user", b"ann", FIRST)
+    for n in range(1000):
+        assert watch.peek("t", "user", b"ann", Sighting(n + 1, False)) is None
+    assert watch.see("t", "user", b"ann", FIRST) is None
