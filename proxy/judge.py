@@ -112,7 +112,7 @@ class VllmJudge:
             async with self._dispatch.ask(errand) as (_, reply):
                 data = await reply.read()
         if reply.status != 200:
-            raise ValueError(f"status {reply.status}: {data[:200].decode('utf-8', 'replace')}")
+            raise ValueError(f"it was refused: {openai.refusal(reply.status, data)}")
         value: Any = orjson.loads(data)
         return probability(value)
 

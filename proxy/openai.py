@@ -18,6 +18,7 @@ from proxy.errors import BadRequest, ProxyError
 CACHED_PATHS = {"/v1/chat/completions": Kind.CHAT, "/v1/completions": Kind.COMPLETION}
 _TRUE = frozenset({"1", "true", "t", "yes", "y", "on"})  # what vLLM (pydantic) takes for true
 _FORM_MODEL = re.compile(rb'name="?model"?\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]{1,256})')
+_TYPE = re.compile(r"[A-Za-z_]{1,64}")  # of an error
 _DEEPEST = 250  # levels of nesting; orjson reads 1024 and writes 254
 _ID_PREFIX = {Kind.CHAT: "chatcmpl-", Kind.COMPLETION: "cmpl-"}
 
@@ -164,6 +165,17 @@ def error_body(error: ProxyError) -> bytes:
     return orjson.dumps(
         {"error": {"message": error.message, "type": error.type, "param": error.param, "code": error.code}}
     )
+
+
+def refusal(status: int, body: bytes) -> str:
+    """A worker's error for the log: status and type. Never its message, which may quote the prompt."""
+    try:
+        value: Any = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return str(status)
+    error = value.get("error", value) if isinstance(value, dict) else None
+    kind = error.get("type") if isinstance(error, dict) else None
+    return f"{status} {kind}" if isinstance(kind, str) and _TYPE.fullmatch(kind) else str(status)
 
 
 def peek(content_type: str, body: bytes) -> Mapping[str, Any]:

@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import orjson
 
+from proxy import openai
 from proxy.routing.workers import State, Worker, WorkerPool
 from proxy.sampling import Allowance, at_rest
 from proxy.upstream import Upstream
@@ -147,7 +148,7 @@ class SpareTime:
         if reply.status != 200:
             if reply.status >= 500:
                 raise WorkerFailed(worker, f"answered {reply.status}")
-            raise Refused(f"{reply.status} {data[:200].decode('utf-8', 'replace')}")
+            raise Refused(openai.refusal(reply.status, data))
         return orjson.loads(data)
 
     def _allow(self, now_s: float) -> None:

@@ -344,4 +344,9 @@ def _spoke(error: Exception) -> bool:
 
 
 def _words(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"[:200] if str(error) else type(error).__name__
+    """For the log. What the system says of a connection; of an answer that is no HTTP only the kind of the mistake, as
+    aiohttp quotes the bytes, and they may be somebody's chat."""
+    if isinstance(error, OSError) and str(error):
+        return f"{type(error).__name__}: {error}"[:200]
+    kinds = [type(each).__name__ for each in (error, error.__cause__) if each is not None]
+    return ": ".join(dict.fromkeys(kinds))

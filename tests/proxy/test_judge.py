@@ -1,11 +1,13 @@
 """The judge of the grey band: a caller waits for it, so it is quick, or it is not asked. Simulated workers play it."""
 
 import asyncio
+import base64
 import contextlib
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 from house import open_house
 from prometheus_client.parser import text_string_to_metric_families
@@ -192,3 +194,23 @@ async def test_the_setting_switches_it_on_and_our_key_opens_the_worker(tmp_path:
             assert await judge.judge(*CASE) == pytest.approx(0.9, abs=1e-6)
     async with open_house(tmp_path) as h:
         assert h.proxy.judge is None
+
+
+async def test_a_worker_that_refuses_the_judge_is_logged_without_a_word_of_the_question(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO", "proxy")
+    async with court(knowing()) as c:
+        await c.decided("10 of 10", on=True)
+        error = {"error": {"message": "my PIN is 4711", "type": "BadRequestError", "param": None, "code": 400}}
+        c.worker.fault("raw", pieces=[base64.b64encode(_reply(400, orjson.dumps(error))).decode()])
+        assert await c.judge.judge(*CASE) is None
+    assert "400 BadRequestError" in caplog.text and "4711" not in caplog.text
+
+
+def _reply(status: int, body: bytes) -> bytes:
+    return b"HTTP/1.1 %d X\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s" % (
+        status,
+        len(body),
+        body,
+    )

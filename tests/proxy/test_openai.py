@@ -261,3 +261,15 @@ def test_two_numbers_that_a_float_cannot_tell_apart_are_refused_and_not_taken_fo
             openai.read_body(body)
     assert openai.read_body(b'{"seed":18446744073709551615}') == {"seed": 18446744073709551615}
     assert openai.read_body(b'{"prompt":"account 123456789012345678901"}')["prompt"].endswith("901")
+
+
+@pytest.mark.parametrize(("body", "words"), [
+    (b'{"error": {"message": "PIN 4711", "type": "BadRequestError", "code": 400}}', "400 BadRequestError"),
+    (b'{"object": "error", "message": "PIN 4711", "type": "NotFoundError"}', "400 NotFoundError"),
+    (b'{"error": {"type": "my PIN is 4711"}}', "400"),
+    (b'{"error": {"type": ["4711"]}}', "400"),
+    (b'{"detail": "PIN 4711"}', "400"),
+    (b"PIN 4711", "400"), (b'["4711"]', "400"), (b"", "400"),
+])  # fmt: skip
+def test_a_workers_error_is_named_by_status_and_type_and_by_no_word_of_a_prompt(body: bytes, words: str) -> None:
+    assert openai.refusal(400, body) == words

@@ -184,3 +184,15 @@ def test_it_is_off_without_time_or_without_that_kind() -> None:
     assert house()[0].on("a")
     assert not house()[0].on("b")
     assert not house(share=0.0)[0].on("a")
+
+
+async def test_a_refusal_that_quotes_the_prompt_is_logged_without_it(caplog: pytest.LogCaptureFixture) -> None:
+    spare, worker, _, upstream, _ = house()
+    upstream.status = 400
+    upstream.text = '{"error": {"message": "Cannot parse: my PIN is 4711", "type": "BadRequestError", "code": 400}}'
+
+    async def post() -> None:
+        await spare.post(worker, "/v1/x", b"{}", "id")
+
+    assert (await spare.use("a", worker, post)).why == "refused"
+    assert "refused a a: 400 BadRequestError" in caplog.text and "4711" not in caplog.text

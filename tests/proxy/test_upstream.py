@@ -375,6 +375,27 @@ async def test_what_is_not_http_is_broken_not_unreachable(upstream: Upstream, no
         assert failed.value.may_ask_another
 
 
+@pytest.mark.parametrize("head", [
+    b"my PIN is 4711\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nmy PIN is 4711\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nmy PIN is 4711\r\n",
+    b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nxmy PIN is 4711\r\n0\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\nmy PIN is 4711",
+])  # fmt: skip
+async def test_what_a_worker_garbled_is_named_and_not_quoted(upstream: Upstream, head: bytes) -> None:
+    """It may be a piece of somebody's chat, and what failed goes to the log."""
+
+    async def garble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(head)
+
+    async with scripted(garble) as (worker, _):
+        with pytest.raises(WorkerBroke) as failed:
+            async with upstream.ask(worker, "POST", "/v1/chat/completions", JSON, chat()) as reply:
+                await reply.read()
+    assert "4711" not in str(failed.value) and "(" in failed.value.trouble
+
+
 async def test_no_answer_in_time_is_silence_and_is_not_asked_again(upstream: Upstream) -> None:
     async with SimulatedWorker() as server:
         server.fault("hang")
