@@ -3,7 +3,8 @@
 The worker names the addresses that it was *given*: `tcp://*:5557` binds every interface of its host, so we go to the
 host that we know it by. vLLM binds addresses with `*` or `::`, `ipc://` and `inproc://`; to any other it *connects*,
 and would have to find a subscriber bound there — except the one that it made of `tcp://*:0`, which looks the same. So
-every address of that kind is tried, and `CONNECTS` is what to say when nobody is there. Replay addresses always bind.
+every address of that kind is tried, if it is the worker's own host: no worker may have us connect to another machine.
+`CONNECTS` is what to say when nobody is there. Replay addresses always bind.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ CONNECTS: Final = (
     "vLLM connects to an address like this and does not listen there; "
     'start it with "endpoint": "tcp://*:PORT" or "ipc:///path" in --kv-events-config'
 )
-_WILDCARDS: Final = {"*", "0.0.0.0", "::", "[::]"}
+_WILDCARDS: Final = {"*", "0.0.0.0", "::"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,22 +93,26 @@ def _reachable(endpoint: str, worker_url: str) -> str:
         return endpoint
     scheme, _, rest = endpoint.partition("://")
     host, _, port = rest.rpartition(":")
-    if scheme != "tcp" or not host or not port.isdigit():
+    if scheme != "tcp" or not host or not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
         raise _Unreachable(f"its KV events are at {endpoint}, which cannot be reached from another process")
-    if host in _WILDCARDS or host == "::":
-        host = urlsplit(worker_url).hostname or ""
-        host = f"[{host}]" if ":" in host else host
+    host, own = host.lower().strip("[]"), urlsplit(worker_url).hostname or ""
+    if host in _WILDCARDS:
+        host = own
     elif not here and _is_this_machine(host):
         raise _Unreachable(
             f"its KV events are at {endpoint}, which is a loopback address of its own machine. {CONNECTS}"
         )
-    return f"tcp://{host}:{port}"
+    elif host != own and not (here and _is_this_machine(host)):
+        raise _Unreachable(
+            f"its KV events are at {endpoint}, which is another machine than {own}; nobody sends us there. {CONNECTS}"
+        )
+    return f"tcp://[{host}]:{port}" if ":" in host else f"tcp://{host}:{port}"
 
 
 def _is_this_machine(host: str) -> bool:
     if host == "localhost":
         return True
     try:
-        return ip_address(host.strip("[]")).is_loopback
+        return ip_address(host).is_loopback
     except ValueError:
         return False

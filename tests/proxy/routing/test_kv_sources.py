@@ -18,7 +18,9 @@ def told(endpoint: str, replay: str | None = None, **fields: object) -> bytes:
         ("tcp://0.0.0.0:5557", THERE, "tcp://gpu-7.lan:5557"),
         ("tcp://:::5557", THERE, "tcp://gpu-7.lan:5557"),
         ("tcp://[::]:5557", "http://[fd00::7]:8000", "tcp://[fd00::7]:5557"),
-        ("tcp://10.0.0.7:41234", THERE, "tcp://10.0.0.7:41234"),
+        ("tcp://GPU-7.lan:41234", THERE, "tcp://gpu-7.lan:41234"),
+        ("tcp://10.0.0.7:41234", "http://10.0.0.7:8000", "tcp://10.0.0.7:41234"),
+        ("tcp://localhost:5557", HERE, "tcp://localhost:5557"),
         ("tcp://127.0.0.1:5557", HERE, "tcp://127.0.0.1:5557"),
         ("ipc:///tmp/kv.sock", HERE, "ipc:///tmp/kv.sock"),
         ("ipc:///tmp/kv.sock", "http://localhost:8000", "ipc:///tmp/kv.sock"),
@@ -39,6 +41,9 @@ def test_an_address_that_a_worker_was_given_becomes_one_that_we_can_reach(
         ("tcp://127.0.0.1:5557", CONNECTS),
         ("inproc://kv", "cannot be reached"),
         ("tcp://nonsense", "cannot be reached"),
+        ("tcp://gpu-7.lan:0", "cannot be reached"),
+        ("tcp://gpu-7.lan:99999", "cannot be reached"),
+        ("tcp://gpu-7.lan:٨٠", "cannot be reached"),
     ],
 )
 def test_an_address_that_nobody_else_can_reach_is_explained(endpoint: str, words: str) -> None:
@@ -51,6 +56,18 @@ def test_a_replay_address_that_cannot_be_reached_only_costs_the_replay() -> None
     assert source.replay is None
     [source] = sources_of(200, told("tcp://*:5557", "tcp://*:5558"), THERE).found
     assert source.replay == "tcp://gpu-7.lan:5558"
+
+
+@pytest.mark.parametrize(
+    "host", ["169.254.169.254", "redis.internal", "10.0.0.8", "gpu-7.lan.evil.example", "x*", "[::8]"]
+)
+@pytest.mark.parametrize("worker", [HERE, THERE])
+def test_a_worker_cannot_send_us_to_another_machine(host: str, worker: str) -> None:
+    """Whoever may add a worker, or runs one, could have us connect to anything inside."""
+    sources = sources_of(200, told(f"tcp://{host}:6379"), worker)
+    assert sources.found == () and "another machine" in str(sources.trouble)
+    [source] = sources_of(200, told("tcp://*:5557", f"tcp://{host}:6379"), worker).found
+    assert source.replay is None
 
 
 def test_every_data_parallel_rank_has_its_own_publisher() -> None:
