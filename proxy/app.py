@@ -118,11 +118,10 @@ async def open_proxy(
         health = await stack.enter_async_context(
             Health(pool, upstream, interval_s=settings.probe_s, headers=probe_headers)
         )
-        membership = Membership(
+        membership = await stack.enter_async_context(Membership(
             pool, settings.workers, file=settings.workers_file, refresh_s=settings.workers_refresh_s,
             drain_s=settings.worker_drain_s, alone=settings.processes == 1,
-        )  # fmt: skip
-        await stack.enter_async_context(membership)
+        ))  # fmt: skip
         listener = KvListener(pool, upstream, headers=probe_headers)
         if settings.kv_events:
             await stack.enter_async_context(listener)
@@ -152,10 +151,10 @@ async def open_proxy(
         await stack.enter_async_context(checks)
         responses = Responses(pool)
         errands = Errands(secret, responses, authenticates=door.authenticates, worker_api_key=worker_key)
-        warmer = Warming(
-            spare, router, pool, metrics, partial(errands.whose, learn=False), forgets=lambda: cache.forgets
-        )  # fmt: skip
-        await stack.enter_async_context(warmer)
+        whose = partial(errands.whose, learn=False)
+        warmer = await stack.enter_async_context(
+            Warming(spare, router, pool, metrics, whose, forgets=lambda: cache.forgets)
+        )
         observer = None
         if settings.mode == "observe":
             observer = Observer(
