@@ -16,7 +16,18 @@ from types import TracebackType
 from typing import Final, Self
 
 from proxy.errors import BadRequest, Conflict, NotFound
-from proxy.routing.roster import Deed, Listed, Roster, Source, listed, listed_in, orphaned, resolved, split_dns
+from proxy.routing.roster import (
+    Addresses,
+    Deed,
+    Listed,
+    Roster,
+    Source,
+    listed,
+    listed_in,
+    orphaned,
+    resolved,
+    split_dns,
+)  # fmt: skip
 from proxy.routing.workers import Worker, WorkerPool
 
 log = logging.getLogger(__name__)
@@ -50,7 +61,7 @@ class Membership:
         self._resolve = resolve or _addresses
         self._roster = Roster()
         self._roster.say(Source.SETTINGS, [listed(url) for url in plain])
-        self._by_name: dict[tuple[str, int], tuple[Listed, ...]] = {}
+        self._by_name = {name: Addresses() for name in self._names}
         self._text: str | None = None  # of the file, as it was taken or refused last
         self._troubles: dict[str, str] = {}
         self._moving = False
@@ -161,10 +172,26 @@ class Membership:
             return
         self._moving = True
         try:
-            for step in self._roster.steps(self._pool):
-                self._take(step.deed, step.listed, gently=step.gently)
+            steps = self._roster.steps(self._pool)
+            renamed = [step.listed for step in steps if step.deed is Deed.RENAME]
+            for step in steps:
+                if step.deed is not Deed.RENAME:
+                    self._take(step.deed, step.listed, gently=step.gently)
+                elif step.listed is renamed[0]:  # all at once, as they may swap
+                    self._rename(renamed)
         finally:
             self._moving = False
+
+    def _rename(self, wanted: Sequence[Listed]) -> None:
+        names = {worker: each.name for each in wanted if (worker := self._pool.at(each.url)) is not None}
+        before = {worker: worker.name for worker in names}
+        try:
+            self._pool.rename(names)
+        except ValueError as wrong:
+            self._trouble("the names of workers", str(wrong))
+            return
+        self._trouble("the names of workers", None)
+        log.info("renamed: %s", ", ".join(f"{old} is {worker.name}" for worker, old in before.items()))
 
     def _take(self, deed: Deed, wanted: Listed, *, gently: bool) -> None:
         worker = self._pool.at(wanted.url)
@@ -174,6 +201,7 @@ class Membership:
             except ValueError as wrong:  # its name is another one's
                 self._trouble(f"worker {wanted.url}", str(wrong))
                 return
+            self._trouble(f"worker {wanted.url}", None)
         elif worker is None:
             return
         elif deed is Deed.UNDRAIN:
@@ -188,7 +216,7 @@ class Membership:
         if not self._names:
             return
         await asyncio.gather(*(self._look_up_one(host, port) for host, port in self._names))
-        self._roster.say(Source.DNS, [each for found in self._by_name.values() for each in found])
+        self._roster.say(Source.DNS, [each for found in self._by_name.values() for each in found.known])
 
     async def _look_up_one(self, host: str, port: int) -> None:
         what = f"the name {host}"
@@ -203,7 +231,7 @@ class Membership:
             if not found:
                 self._trouble(what, "it has no address")
                 return
-            self._by_name[host, port] = found
+            self._by_name[host, port].answered(found)
             self._trouble(what, None)
 
     async def _read(self) -> None:

@@ -43,6 +43,7 @@ class Listed:
 
 class Deed(StrEnum):
     ADD = "add"
+    RENAME = "rename"
     UNDRAIN = "undrain"
     DRAIN = "drain"
     REMOVE = "remove"
@@ -81,7 +82,9 @@ class Roster:
         self._dismissed &= self._named()
 
     def add(self, listed: Listed) -> None:
-        """An operator wants this one."""
+        """An operator wants this one; without a name, by the one that he gave it before."""
+        if listed.name is None:
+            listed = self._lists[Source.ADMIN].get(listed.url, listed)
         self._lists[Source.ADMIN][listed.url] = listed
         self._last[listed.url] = Source.ADMIN
         self._dismissed.discard(listed.url)
@@ -107,24 +110,28 @@ class Roster:
 
     def steps(self, pool: WorkerPool) -> list[Step]:
         """What makes the pool what the sources say, joiners first, so that nobody drains while nobody else is there.
-        Take them all, then ask again: removals come when drained workers are idle."""
+        All `RENAME` are one deed (`WorkerPool.rename`), as workers may swap names. Take them all, then ask again:
+        removals come when drained workers are idle."""
         wanted = self._wanted()
+        names = {each.name or url for url, each in wanted.items()}
+        renaming: list[Step] = []
         joining: list[Step] = []
         going: list[Step] = []
-        holders = {worker.identity: worker for worker in pool}
         for url, each in wanted.items():
             worker = pool.at(url)
-            if worker is not None:
-                if url in self._leaving:
-                    joining.append(Step(Deed.UNDRAIN, each))
+            if worker is None:
+                joining.append(Step(Deed.ADD, each))
                 continue
-            holder = holders.get(each.name or url)
-            if holder is not None and holder.url not in wanted:  # the name moved to another address
-                joining.append(self._removal(holder.url))
-            joining.append(Step(Deed.ADD, each))
+            if worker.identity != (each.name or url):
+                renaming.append(Step(Deed.RENAME, each))
+            if url in self._leaving:
+                joining.append(Step(Deed.UNDRAIN, each))
+        # Who has a name that now belongs to another address goes at once, before that one takes it.
+        moved = [self._removal(each.url) for each in pool if each.url not in wanted and each.identity in names]
+        gone = {step.listed.url for step in moved}
         self._leaving -= wanted.keys()
         for worker in pool:
-            if worker.url in wanted or worker.url not in self._last:
+            if worker.url in wanted or worker.url in gone or worker.url not in self._last:
                 continue
             if worker.url not in self._leaving:
                 self._leaving.add(worker.url)
@@ -134,7 +141,7 @@ class Roster:
                     continue
             if pool.drained(worker):
                 going.append(self._removal(worker.url))
-        return joining + going
+        return moved + renaming + joining + going
 
     def _removal(self, url: str) -> Step:
         self._leaving.discard(url)
@@ -203,6 +210,22 @@ def _entry(each: object) -> Listed:
             raise ValueError(f"a worker has a url and perhaps a name, not {', '.join(sorted(map(str, unknown)))}")
         return listed(each.get("url"), each.get("name"))
     return listed(each)
+
+
+class Addresses:
+    """What one DNS name stands for. Who comes is here at once; who is missing from one answer stays until the next one
+    lacks it, too: servers give a part of a long list, or an old one, and a worker that is dead is found out anyhow."""
+
+    def __init__(self) -> None:
+        self.known: tuple[Listed, ...] = ()
+        self._missing: frozenset[str] = frozenset()
+
+    def answered(self, found: Sequence[Listed]) -> None:
+        """One answer that names somebody. A look-up that failed says nothing of anybody, and is not told here."""
+        lacking = {each.url for each in self.known} - {each.url for each in found}
+        staying = lacking - self._missing
+        self.known = (*found, *(each for each in self.known if each.url in staying))
+        self._missing = frozenset(staying)
 
 
 def split_dns(workers: Sequence[str]) -> tuple[tuple[str, ...], tuple[tuple[str, int], ...]]:

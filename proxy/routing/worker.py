@@ -96,9 +96,7 @@ class Worker:
 
     def __init__(self, url: str, identity: str | None = None) -> None:
         self.url = canonical_url(url)
-        self.identity = identity or self.url
-        self.name = identity or self.url.partition("://")[2]
-        self.seed = xxh3_64_intdigest(self.identity.encode())
+        self.call(identity or self.url)
         self.generation = 0
         self.state = State.UNKNOWN
         self.down_because: DownBecause | None = None
@@ -120,6 +118,12 @@ class Worker:
         self.busy_until_s = NEVER
         self.draining_since_s = NEVER
         self.drain_over_s = 0.0
+
+    def call(self, identity: str) -> None:
+        """Name it; the url = it has no name."""
+        self.identity = identity
+        self.name = identity if identity != self.url else self.url.partition("://")[2]
+        self.seed = xxh3_64_intdigest(identity.encode())
 
     @property
     def model_cards(self) -> Mapping[str, Card]:

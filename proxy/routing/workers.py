@@ -155,6 +155,16 @@ class WorkerPool:
         self.changed()
         return worker
 
+    def rename(self, names: Mapping[Worker, str | None]) -> None:
+        """Other identities for workers that are here, all at once, as they may swap them; None = the url. Sessions stay
+        where they are at home. Raises ValueError when two would have one identity; then nothing has changed."""
+        after = {worker: names.get(worker, worker.identity) or worker.url for worker in self._workers.values()}
+        if len(set(after.values())) < len(after):
+            raise ValueError("two workers would have one identity")
+        for worker in names:
+            worker.call(after[worker])
+        self.changed()
+
     def remove(self, worker: Worker) -> None:
         """Forget it; bookings that are out stay valid and are given back to the old object."""
         if self._workers.get(worker.url) is worker:

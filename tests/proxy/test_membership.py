@@ -21,13 +21,14 @@ class Names:
         self.addresses = list(addresses)
         self.trouble: OSError | None = None
         self.asked = 0
+        self.forgets = ""  # this one, in every second answer
 
     async def __call__(self, host: str, port: int) -> list[tuple[int, str]]:
         assert (host, port) == ("vllm", 8000)
         self.asked += 1
         if self.trouble is not None:
             raise self.trouble
-        return [(4, address) for address in self.addresses]
+        return [(4, address) for address in self.addresses if address != self.forgets or self.asked % 2]
 
 
 async def until(happened: Callable[[], object]) -> None:
@@ -126,6 +127,44 @@ async def test_a_name_server_that_is_away_takes_nobody_away(trouble: OSError | N
         assert states(pool) == {"10.0.0.1:8000": "unknown"}
         names.trouble, names.addresses = None, ["10.0.0.1", "10.0.0.9"]
         await until(lambda: len(pool) == 2)
+
+
+async def test_a_worker_that_one_answer_forgot_is_not_drained() -> None:
+    names, pool, seen = Names("10.0.0.1", "10.0.0.2"), WorkerPool(), set()
+    async with Membership(pool, ["dns://vllm:8000"], refresh_s=0.01, resolve=names):
+        stop = pool.on_change(lambda: seen.add(len(pool)) or seen.update(states(pool).values()))
+
+        names.forgets = "10.0.0.2"
+        asked = names.asked
+        await until(lambda: names.asked > asked + 8)
+        stop()
+    assert states(pool) == {"10.0.0.1:8000": "unknown", "10.0.0.2:8000": "unknown"} and seen <= {2, "unknown"}
+
+
+async def test_look_ups_that_fail_are_no_answers_that_lack_somebody() -> None:
+    names, pool = Names("10.0.0.1", "10.0.0.2"), WorkerPool()
+    async with Membership(pool, ["dns://vllm:8000"], refresh_s=0.01, resolve=names) as membership:
+        for _ in range(3):  # lacking, failed, whole again: never two answers in a row that lack it
+            names.trouble, names.addresses = OSError("no such name"), ["10.0.0.1", "10.0.0.2"]
+            asked = names.asked
+            await until(lambda: names.asked > asked + 3)  # noqa: B023
+            assert membership.troubles and len(pool) == 2
+            names.trouble = None
+            await until(lambda: not membership.troubles)
+        assert states(pool) == {"10.0.0.1:8000": "unknown", "10.0.0.2:8000": "unknown"}
+
+
+async def test_a_name_that_the_file_gives_later_is_taken(tmp_path: Path) -> None:
+    file = tmp_path / "workers"
+    file.write_text(f"{A}\n{B}\n")
+    pool = WorkerPool()
+    async with Membership(pool, file=file, refresh_s=0.02) as membership:
+        worker = pool.at(A)
+        file.write_text(f"{A} left\n{B} right\n")
+        await until(lambda: [each.name for each in pool] == ["left", "right"])
+        assert pool.at(A) is worker and membership.find("left") is worker and not membership.troubles
+        file.write_text(f"{A} right\n{B} left\n")
+        await until(lambda: [each.name for each in pool] == ["right", "left"])
 
 
 async def test_a_name_of_this_machine_is_resolved_by_the_system() -> None:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from proxy.routing.roster import (
     MOST_WORKERS,
+    Addresses,
     Deed,
     Listed,
     Roster,
@@ -25,8 +26,12 @@ A, B, C = (Listed(f"http://{name}:1") for name in "abc")
 def apply(roster: Roster, pool: WorkerPool) -> list[str]:
     """Take every step, as the membership does. Returns them as words."""
     steps = roster.steps(pool)
+    names = {pool.at(step.listed.url): step.listed.name for step in steps if step.deed is Deed.RENAME}
     for step in steps:
         worker = pool.at(step.listed.url)
+        if step.deed is Deed.RENAME:
+            pool.rename(names)
+            continue
         if step.deed is Deed.ADD:
             pool.add(Worker(step.listed.url, step.listed.name))
             continue
@@ -163,6 +168,37 @@ def test_a_name_that_moves_to_another_address_is_not_two_workers() -> None:
     assert [(worker.name, worker.url) for worker in pool] == [("left", B.url)]
 
 
+def test_a_name_that_is_given_later_is_taken_and_one_that_is_taken_back_is_gone() -> None:
+    roster, pool = Roster(), pool_of()
+    roster.say(Source.FILE, [A, B])
+    apply(roster, pool)
+    worker, seed = pool.at(A.url), pool.at(A.url).seed
+    roster.say(Source.FILE, [Listed(A.url, "left"), B])
+    assert apply(roster, pool) == ["rename a"] and names(pool) == ["left", "b:1"]
+    assert worker.seed == Worker("http://elsewhere:1", "left").seed and pool.find("left") is worker
+    roster.say(Source.FILE, [A, B])
+    assert apply(roster, pool) == ["rename a"] and names(pool) == ["a:1", "b:1"] and worker.seed == seed
+    assert apply(roster, pool) == []
+
+
+def test_two_workers_swap_their_names() -> None:
+    roster, pool = Roster(), pool_of()
+    roster.say(Source.FILE, [Listed(A.url, "left"), Listed(B.url, "right")])
+    apply(roster, pool)
+    roster.say(Source.FILE, [Listed(A.url, "right"), Listed(B.url, "left")])
+    assert apply(roster, pool) == ["rename a", "rename b"] and names(pool) == ["right", "left"]
+
+
+def test_a_name_that_passes_to_a_worker_that_is_here_or_comes_is_given_up_first() -> None:
+    roster, pool = Roster(), pool_of()
+    roster.say(Source.FILE, [Listed(A.url, "left"), B])
+    apply(roster, pool)
+    roster.say(Source.FILE, [A, B, Listed(C.url, "left")])
+    assert apply(roster, pool) == ["rename a", "add c"] and names(pool) == ["a:1", "b:1", "left"]
+    roster.say(Source.FILE, [A, Listed(B.url, "left")])
+    assert apply(roster, pool) == ["remove c", "rename b"] and names(pool) == ["a:1", "left"]
+
+
 def test_workers_that_nobody_here_named_are_left_alone() -> None:
     roster, pool = Roster(), pool_of()
     pool.add("http://by-hand:1")
@@ -186,7 +222,9 @@ def test_two_workers_of_one_name_are_refused_and_the_list_before_stands() -> Non
     assert roster.sources(A.url) == (Source.FILE,)
 
 
-LISTS = st.lists(st.sampled_from([A, B, C]), max_size=3)
+LISTS = st.lists(
+    st.sampled_from([A, B, C, Listed(A.url, "x"), Listed(B.url, "y")]), max_size=3, unique_by=lambda each: each.url
+)
 
 
 @given(st.lists(st.tuples(st.sampled_from([Source.FILE, Source.DNS, Source.SETTINGS]), LISTS), max_size=12))
@@ -279,6 +317,29 @@ def test_a_machine_with_both_kinds_of_address_is_one_worker() -> None:
     assert resolved([(6, "fd00::1"), (4, "10.0.0.1")], 80) == (Listed("http://10.0.0.1:80"),)
     assert resolved([(6, "fd00::1")], 80) == (Listed("http://[fd00::1]:80"),)
     assert resolved([], 80) == ()
+
+
+DNS = [Listed(f"http://10.0.0.{n}:80") for n in range(4)]
+
+
+def test_who_is_missing_from_one_answer_stays_and_from_two_goes() -> None:
+    name = Addresses()
+    name.answered(DNS[:3])
+    name.answered(DNS[:2])
+    assert set(name.known) == set(DNS[:3]), "a server that gave a part of a long list"
+    name.answered(DNS[1:4])
+    assert set(name.known) == set(DNS), "0 is missing for the first time, 2 was missing and is back, 3 comes at once"
+    name.answered(DNS[1:4])
+    assert set(name.known) == set(DNS[1:4])
+
+
+@given(st.lists(st.sets(st.sampled_from(DNS), min_size=1), min_size=1))
+def test_a_worker_is_known_exactly_if_one_of_the_last_two_answers_has_it(answers: list[set[Listed]]) -> None:
+    name = Addresses()
+    for answer in answers:
+        name.answered(tuple(answer))
+    assert set(name.known) == set[Listed]().union(*answers[-2:])
+    assert len(name.known) == len(set(name.known))
 
 
 @pytest.mark.parametrize("url", ["dns://a", "dns://a:0", "dns://a:99999", "dns://:80", "dns://a:80/x", "dns+srv://a"])
