@@ -12,6 +12,7 @@ from proxy.responses import Responses
 from proxy.routing.choice import Prompt
 from proxy.routing.identity import Identity, identify
 from proxy.routing.keys import KeyWatch
+from proxy.routing.pins import RESPONSES
 from proxy.routing.trail import trail_of
 
 log = logging.getLogger(__name__)
@@ -64,4 +65,8 @@ class Errands:
 def prompt_of(call: Call, body: Mapping[str, Any], model: str | None, who: Identity | None) -> Prompt:
     """What routing knows of a call."""
     session = who.id if who is not None else None
-    return Prompt(model, session, trail_of(body), len(call.body), openai.wants_stream(body))
+    # What came before a response is in its worker's memory, not in this body, which is no beginning of the prompt.
+    trail = trail_of(body) if body.get("previous_response_id") is None else None
+    # Its stream begins with an event that waits for no token, so its first byte tells nothing of the prefill.
+    stream = openai.wants_stream(body) and call.path != RESPONSES
+    return Prompt(model, session, trail, len(call.body), stream)

@@ -30,9 +30,11 @@ from proxy.popular import Popular
 from proxy.reading import Asked, Reader, in_context
 from proxy.responses import Responses
 from proxy.routing.identity import Identity
+from proxy.routing.rides import Ride
 from proxy.routing.router import Router
 from proxy.routing.workers import WorkerPool
 from proxy.shadow import Shadow
+from proxy.usage import Usage
 from proxy.warming import Warming
 
 log = logging.getLogger(__name__)
@@ -178,12 +180,15 @@ class Gateway:
             streamed = splitter is not None
             landed = self._landed(asked, miss, reply.status, kept, since, entry_id, streamed=streamed)
             if landed is not None and (answer := landed.told.answer) is not None:
-                tokens, cached = answer.prompt_tokens or 0, landed.told.cached_tokens
-                ride.told(tokens, cached, answer.tokens or 0)
-                self._metrics.routed(ride.choice, tokens, cached)
-                if self._warming is not None:
-                    self._warming.generated(ride.prompt.session, ride.choice.worker, cached)
+                self._took(ride, Usage(answer.prompt_tokens or 0, landed.told.cached_tokens, answer.tokens or 0))
         flight.end(landed)
+
+    def _took(self, ride: Ride, usage: Usage) -> None:
+        """The loop is closed: what was believed of this worker is corrected by what it says."""
+        ride.told(usage.prompt, usage.cached, usage.written)
+        self._metrics.routed(ride.choice, usage.prompt, usage.cached)
+        if self._warming is not None:
+            self._warming.generated(ride.prompt.session, ride.choice.worker, usage.cached)
 
     def _landed(
         self, asked: Asked, miss: Miss, code: int, kept: list[bytes] | None, since: int, entry_id: int, *,
@@ -309,7 +314,7 @@ class Gateway:
             if call.tenant.trusted:
                 headers += status.of_worker(ride.choice.worker.name, ride.choice.reason)
             self._metrics.relayed()
-            stream = self._responses.noted(call, ride, reply.status, told_chunks(reply))
+            stream = self._responses.noted(call, ride, reply.status, told_chunks(reply), self._took)
             yield Reply(reply.status, headers, stream=stream, source="relay")
 
     # ── what people ask ──────────────────────────────────────────────────────────────────────────────────────────

@@ -1,9 +1,10 @@
 """Stored responses as they pass by: bytes are relayed as they come, and what names a response goes to its keeper.
 
-`keeper` says whom to ask before the request, `noted` remembers a new response while its bytes pass.
+`keeper` says whom to ask before the request, `noted` remembers a new response while its bytes pass, and tells what it
+took.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -11,6 +12,7 @@ from proxy.call import Call
 from proxy.routing.pins import IdFinder, Pins, makes_response, named_response
 from proxy.routing.rides import Ride
 from proxy.routing.workers import Worker, WorkerPool
+from proxy.usage import Usage, UsageFinder
 
 
 class Responses:
@@ -25,19 +27,24 @@ class Responses:
         named = named_response(call.method, call.path, body)
         return self.pins.worker(self._pool, call.tenant.name, named)
 
-    def noted(self, call: Call, ride: Ride, status: int, chunks: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """The same bytes. A response is pinned before the client sees its id: nobody can ask for it too early."""
+    def noted(
+        self, call: Call, ride: Ride, status: int, chunks: AsyncIterator[bytes], took: Callable[[Ride, Usage], None]
+    ) -> AsyncIterator[bytes]:
+        """The same bytes. A response is pinned before the client sees its id: nobody can ask for it too early.
+        took: told, at its end, what it took."""
         if not makes_response(call.method, call.path, status):
             return chunks
-        worker, session = ride.choice.worker, ride.prompt.session
-        return self._watched(call.tenant.name, worker, ride.generation, session, chunks)
+        return self._watched(call.tenant.name, ride, chunks, took)
 
     async def _watched(
-        self, tenant: str, worker: Worker, generation: int, session: str | None, chunks: AsyncIterator[bytes]
+        self, tenant: str, ride: Ride, chunks: AsyncIterator[bytes], took: Callable[[Ride, Usage], None]
     ) -> AsyncIterator[bytes]:
-        finder = IdFinder()
+        ids, usage = IdFinder(), UsageFinder()
         async with aclosing(chunks) as passing:  # type: ignore[type-var]
             async for chunk in passing:
-                if finder.id is None and (found := finder.feed(chunk)) is not None:
-                    self.pins.note(tenant, found, worker, generation, session)
+                if ids.id is None and (found := ids.feed(chunk)) is not None:
+                    self.pins.note(tenant, found, ride.choice.worker, ride.generation, ride.prompt.session)
+                usage.feed(chunk)
                 yield chunk
+        if usage.found is not None:
+            took(ride, usage.found)

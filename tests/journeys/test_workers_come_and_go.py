@@ -416,3 +416,20 @@ async def test_a_response_is_asked_of_the_worker_that_made_it_and_of_no_other(ho
             assert (told.status, told.error["code"]) == (404, "response_not_found")
             assert "is gone" in told.error["message"] and "`input`" in told.error["message"]
         assert len(two.calls) + len(three.calls) == asked, "nobody else is asked: he would know nothing of it"
+
+
+async def test_what_a_response_took_teaches_routing_as_a_chat_does(house: OpenHouse) -> None:
+    """Its worker says in `usage` what it had cached; unheard, the prefix memory of such traffic is never corrected."""
+    usage = {"input_tokens": 400, "input_tokens_details": {"cached_tokens": 256}, "output_tokens": 7}
+
+    async def answer(_: web.Request, __: Asked) -> web.StreamResponse:
+        return web.json_response({"id": "resp_1", "object": "response", "output": [], "usage": usage})
+
+    async with ScriptedWorker(answer) as one, house([one], embedder="none") as h:
+        body = {"model": "demo", "input": [{"role": "user", "content": "Tell me all. " * 100}]}
+        for _ in range(2):
+            assert (await h.post("/v1/responses", orjson.dumps(body))).status == 200
+        (worker,) = (await h.send("GET", "/admin/workers")).json["workers"]
+        assert worker["routing"]["cached_tokens"] == 512 and worker["routing"]["predicted_tokens"] > 0
+        assert await h.metric("rejoinder_routed_cached_tokens_total", worker=worker["name"]) == 512
+        assert await h.metric("rejoinder_routed_prompt_tokens_total", worker=worker["name"]) == 800

@@ -80,3 +80,18 @@ def test_whoever_only_looks_takes_a_request_for_the_session_that_routing_takes_i
             assert made.whose(call(body), body, learn=False) == seen
         learned.add(seen and seen.source)
     assert {str(source) for source in learned} == {"prompt_cache_key", "user"}
+
+
+def test_a_response_that_goes_on_with_another_is_no_beginning_of_a_prompt() -> None:
+    body = {"model": "m", "input": [{"role": "user", "content": "Why? " * 200}], "previous_response_id": "resp_1"}
+    assert prompt_of(call(body), body, "m", None).trail is None
+    del body["previous_response_id"]
+    assert prompt_of(call(body), body, "m", None).trail is not None
+
+
+def test_the_first_byte_of_a_streamed_response_is_not_taken_for_its_first_token() -> None:
+    """`response.created` comes before the prefill: learnt from, it would make every worker look infinitely fast."""
+    asked = call(CHAT)
+    assert prompt_of(asked, {**CHAT, "stream": True}, "m", None).stream
+    asked.path = "/v1/responses"
+    assert not prompt_of(asked, {**CHAT, "stream": True}, "m", None).stream
