@@ -24,6 +24,7 @@ from cache.tiered import TieredCache
 from cache.tiers.recent import RecentTier
 from cache.tiers.session import SessionTier
 from cache.tiers.similar import SimilarTier
+from cache.worth import Capacity
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +45,7 @@ class CacheSettings:
     redis_url: str | None = None
     redis_prefix: str = "rejoinder"
     capacity: int = 100_000
+    capacity_bytes: int | None = None
     embedder: str = "default"
     embed_deadline_s: float = 0.05
     similarity_threshold: float | None = None
@@ -125,15 +127,16 @@ def _name_of(folder: Path | None) -> str | None:
 
 
 def _store(settings: CacheSettings, clock: Clock) -> EntryStore:
+    capacity = Capacity(settings.capacity, settings.capacity_bytes)
     if settings.redis_url is not None:
         return RedisStore(
-            settings.redis_url, capacity=settings.capacity, clock=clock, prefix=settings.redis_prefix,
+            settings.redis_url, capacity=capacity, clock=clock, prefix=settings.redis_prefix,
             fingerprint=settings.fingerprint,
         )  # fmt: skip
     if settings.state_dir is None:
-        return MemoryStore(settings.capacity, clock)
+        return MemoryStore(capacity, clock)
     return SqliteStore(
-        settings.state_dir / "entries.sqlite", capacity=settings.capacity, clock=clock, fingerprint=settings.fingerprint
+        settings.state_dir / "entries.sqlite", capacity=capacity, clock=clock, fingerprint=settings.fingerprint
     )
 
 

@@ -215,8 +215,13 @@ class EntryStore(Resource, Ledger, Protocol):
 
     async def put(self, entry: Entry) -> tuple[int, ...]:
         """Keep an entry. Returns the ids that stopped existing because of it: the entry with the same (scope, key) that
-        it replaces, and those evicted because the capacity was reached (first put, first out). One that is quarantined
-        is not kept, and its own id is all that is returned."""
+        it replaces, and those that left because the capacity was reached, those of least worth (`cache.worth`). One
+        that is quarantined is not kept, and its own id is all that is returned."""
+        ...
+
+    async def use(self, uses: Sequence[tuple[int, float]], number: int) -> None:
+        """Entries were served: (id, log2 of how often + `cache.worth.gain_of`). number: uses in all. Ids that are not
+        held are ignored. Changes what leaves first, and nothing else."""
         ...
 
     async def find(self, scope: Scope, key: str, wording: str | None, since_s: float) -> list[Entry]:

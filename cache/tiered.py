@@ -1,7 +1,7 @@
 """The cache as its users see it: look up, keep, store, forget, explain.
 
-TieredCache visits the tiers in order, nearest first, and serves the first sure hit. It owns the background work of the
-cache: the sweep, the feed from other replicas, the snapshots. A tier that fails is a miss that says so.
+TieredCache visits the tiers in order and serves the first sure hit. It owns the background work of the cache: the
+sweep, the feed from other replicas, the snapshots. A tier that fails is a miss that says so.
 """
 
 import contextlib
@@ -32,10 +32,11 @@ from cache.tiers.session import SessionTier
 from cache.tiers.similar import SimilarTier
 from cache.traits import language
 from cache.trust import Candidate, Explanation, likeness_of, outcome_of
+from cache.uses import Uses
 
 log = logging.getLogger(__name__)
 
-_REPAY_S = 0.5  # how often late vectors are tried again, and receipts written
+_REPAY_S = 0.5  # how often late vectors are tried again, and receipts and uses written
 _PATIENCE_S = 5.0  # how long one of them may take
 
 
@@ -43,8 +44,8 @@ class TieredCache:
     """session → recent → similar. An async context manager that owns the background work, not the parts it was given.
 
     similar: None where there is no embedder.  sweep_s, snapshot_s: how often, in seconds.  assessor: weighs what is
-    near; one without a reader where none is given.  receipts: of the answers that were told.
-    reviews: what people say of answers, and what follows from it.  lab: what would be decided for a pair."""
+    near; one without a reader where none is given.  receipts: of the answers that were told.  reviews: what people say
+    of answers.  lab: what would be decided for a pair."""
 
     def __init__(
         self, store: EntryStore, session: SessionTier, recent: RecentTier, similar: SimilarTier | None, clock: Clock, *,
@@ -52,18 +53,16 @@ class TieredCache:
         receipts: Receipts | None = None,
     ) -> None:  # fmt: skip
         self._store = store
-        self._session = session
-        self._recent = recent
-        self._similar = similar
+        self._session, self._recent, self._similar = session, recent, similar
         self._clock = clock
         self._assessor = assessor or Assessor(clock)
-        self._sweep_s = sweep_s
-        self._snapshot_s = snapshot_s
+        self._sweep_s, self._snapshot_s = sweep_s, snapshot_s
         self._storing: dict[int, Entry | None] = {}  # kept, not stored yet; None: forgotten meanwhile
         self._drops = 0  # grows whenever something is dropped
         self._forgettings = Forgettings()
         self._owed = OwedVectors(self._embed_late, self._put_late)
         self._chores = Chores()
+        self._uses = Uses(store)
         self.receipts = receipts or Receipts(store, clock)
         self.reviews = Reviews(store, clock, self._assessor, drop=self._drop, restored=self._restored)
         self.lab = Lab(similar, self._assessor, clock)
@@ -74,6 +73,7 @@ class TieredCache:
         self._chores.begin(follow(self._store, self._apply), "feed")
         self._chores.begin(every(_REPAY_S, self.repay), "vectors")
         self._chores.begin(every(_REPAY_S, self.receipts.flush), "receipts")
+        self._chores.begin(every(_REPAY_S, self._uses.flush), "uses")
         if self._similar is not None:
             self._chores.begin(every(self._snapshot_s, self._similar.snapshot), "snapshot")
         return self
@@ -83,6 +83,7 @@ class TieredCache:
     ) -> None:
         await self._chores.end()
         await self.receipts.flush()
+        await self._uses.flush()
 
     # ── read path ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -91,6 +92,7 @@ class TieredCache:
         outcome = await self._look(question, verdict)
         if isinstance(outcome, Hit):
             self.receipts.note(question, outcome.entry)
+            self._uses.note(outcome.entry)
             self.reviews.served.note(question, outcome, self._clock())
         return outcome
 
@@ -108,8 +110,7 @@ class TieredCache:
             log.exception("the cache failed at a lookup; the question counts as missed")
             outcome = Miss("broken", "the cache failed, see the log")
         if isinstance(outcome, Miss):
-            # While we waited, the generation of an equal question may have landed: its flight is gone, and without a
-            # second look at what is in memory a worker would be asked the same again.
+            # While we waited, the generation of an equal question may have landed, and its flight is gone: look again.
             return self._at_hand(question, verdict) or outcome
         return outcome
 
@@ -117,6 +118,7 @@ class TieredCache:
         """A sure hit that is in memory; never waits. The way of most hits, so it is short."""
         if (hit := self._at_hand(question, verdict)) is not None:
             self.receipts.note(question, hit.entry)
+            self._uses.note(hit.entry)
         return hit
 
     def _at_hand(self, question: Question, verdict: Verdict) -> Hit | None:
@@ -165,10 +167,9 @@ class TieredCache:
         similar = self._similar
         if similar is None:
             return Miss("no-embedder", "the similar tier is off")
-        if verdict.controls.threshold is not None and verdict.controls.threshold >= 1.0:
+        if (verdict.controls.threshold or 0.0) >= 1.0:
             return Miss("not-recent", "the caller accepts exact answers only")
-        spoken = language(text)
-        if spoken not in similar.embedder.languages:
+        if (spoken := language(text)) not in similar.embedder.languages:
             return Miss("language", f"the embedder and the guards do not read this language ({spoken})")
         if not await similar.holds(question.scope):
             return Miss("empty-scope", "nothing in this scope can be compared by meaning yet")
@@ -215,7 +216,7 @@ class TieredCache:
 
     @staticmethod
     def new_id() -> int:
-        """An id for an entry that will be: 63 random bits, never 0."""
+        """For an entry that will be: 63 random bits, never 0."""
         return secrets.randbits(63) or 1
 
     def keep(
@@ -307,12 +308,11 @@ class TieredCache:
         """Delete from every tier. Returns how many entries. Raises StoreUnavailable: the caller must know."""
         self._forgettings.note(selection)
         held = [entry for entry in self._storing.values() if entry is not None]
-        held += self._session.matching(selection.tenant, selection.model)
-        held += self._recent.matching(selection.tenant, selection.model)
+        for tier in (self._session, self._recent):
+            held += tier.matching(selection.tenant, selection.model)
         here = {entry.id for entry in held if matches(selection, entry.id, entry.scope, entry.expires_s)}
         self.reviews.forget(selection)
-        # First what is in memory: it is served without asking the store, also while that is away.
-        await self._drop(here)
+        await self._drop(here)  # first what is served without asking the store, also while that is away
         gone = {*await self._store.forget(selection), *here}
         await self._drop(gone)
         return len(gone)
@@ -326,8 +326,7 @@ class TieredCache:
             log.warning("the sweep was put off: %s", trouble)
 
     def learn(self, label: Label, *, kept: bool = False) -> None:
-        """Learn from a judgement, and keep it. Never waits: a store that is away costs the label and nothing else.
-        kept: it stands in the store already."""
+        """Learn from a judgement, and keep it unless it was `kept`. Never waits; a store away costs the label."""
         self._assessor.learn(label)
         if not kept:
             self._chores.begin(self.reviews.keep(label), "label")

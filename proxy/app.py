@@ -66,7 +66,8 @@ _VERSION = importlib.metadata.version("rejoinder")
 # What decides which answers are served; reports of what would be say it.
 DECISIVE = (
     "embedder", "reader", "account_questions", "reach", "similarity_threshold", "max_false_hit_rate", "ttl_s",
-    "recent_window_s", "capacity", "lineage", "lineage_reset_on_standalone", "standalone_across_history",
+    "recent_window_s", "capacity", "capacity_bytes", "lineage", "lineage_reset_on_standalone",
+    "standalone_across_history",
 )  # fmt: skip
 
 
@@ -267,6 +268,7 @@ def cache_settings(settings: Settings, state_dir: Path | None, fingerprint: str)
         redis_url=settings.redis_url.get_secret_value() if settings.redis_url else None,
         redis_prefix=settings.redis_prefix,
         capacity=settings.capacity,
+        capacity_bytes=settings.capacity_bytes,
         embedder=settings.embedder,
         embed_deadline_s=settings.embed_deadline_s,
         similarity_threshold=settings.similarity_threshold,

@@ -82,7 +82,8 @@ class Settings(AdminSettings):
     secret: SecretStr | None = Field(
         None, description="Keys every digest. Made once in state_dir when absent; must be given with redis_url."
     )
-    capacity: int = Field(100_000, ge=1, description="Most entries kept; the oldest leave first.")
+    capacity: int = Field(100_000, ge=1, description="Most entries kept; those that save least leave first.")
+    capacity_bytes: int | None = Field(None, ge=1_000_000, description="Most bytes of all entries together.")
     ttl_s: float = Field(86_400.0, ge=0, description="Life of an entry in seconds; a hit does not extend it.")
     time_bound_ttl_s: float = Field(
         60.0, ge=0, description="Life of an answer about now or today, in seconds; 0 = none."

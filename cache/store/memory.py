@@ -12,23 +12,26 @@ from cache.question import Scope
 from cache.review import Complaint, Quarantined
 from cache.store.notes import Notes
 from cache.store.record import matches, normalised
+from cache.worth import Capacity, Departed, gain_of, later, size_of, window
 
 BATCH = 1024  # rows handed over at once
 
 
 class MemoryStore:
-    """An EntryStore in dictionaries. capacity: most entries held, at least 1."""
+    """An EntryStore in dictionaries."""
 
-    def __init__(self, capacity: int, clock: Clock) -> None:
-        if capacity < 1:
-            raise ValueError("capacity must be at least 1")
+    def __init__(self, capacity: Capacity, clock: Clock) -> None:
         self._capacity = capacity
         self._clock = clock
         self._entries: dict[int, Entry] = {}
         self._places: dict[int, int] = {}  # id -> position of its put
         self._keys: dict[tuple[Scope, str], int] = {}
         self._wordings: dict[tuple[Scope, str], set[int]] = {}
-        self._ages: list[tuple[int, int]] = []  # heap of (position, id); may hold dropped ones
+        self._worths: dict[int, float] = {}
+        self._least: list[tuple[float, int, int]] = []  # heap of (worth, position, id); may hold what is no longer so
+        self._departed = Departed(capacity.remembered)
+        self._uses = 0
+        self._bytes = 0
         self._position = 0
         self._notes = Notes()
 
@@ -41,7 +44,7 @@ class MemoryStore:
         return None
 
     def __repr__(self) -> str:
-        return f"<MemoryStore [{len(self._entries)} of {self._capacity} entries]>"
+        return f"<MemoryStore [{len(self._entries)} of {self._capacity.entries} entries]>"
 
     async def put(self, entry: Entry) -> tuple[int, ...]:
         if self._notes.out_of_service(entry.id):
@@ -50,21 +53,32 @@ class MemoryStore:
         replaced = self._keys.get((entry.scope, entry.key))
         gone = [] if replaced is None or replaced == entry.id else [replaced]
         self._drop([entry.id, *gone])
-        if len(self._entries) >= self._capacity:
-            oldest = self._oldest()
-            self._drop([oldest])
-            gone.append(oldest)
         self._position += 1
         self._entries[entry.id] = entry
         self._places[entry.id] = self._position
         self._keys[entry.scope, entry.key] = entry.id
-        heapq.heappush(self._ages, (self._position, entry.id))
-        if len(self._ages) > 2 * len(self._entries) + BATCH:
-            self._ages = [(self._places[each.id], each.id) for each in self._entries.values()]
-            heapq.heapify(self._ages)
+        self._bytes += size_of(entry)
+        self._uses += 1
+        before = self._departed.back(hash((entry.scope, entry.key)))
+        self._value(entry.id, later(before, self._uses / self._capacity.half_life + gain_of(entry)))
         if entry.wording is not None:
             self._wordings.setdefault((entry.scope, entry.wording), set()).add(entry.id)
+        while self._capacity.exceeded(len(self._entries), self._bytes):
+            least = self._worth_least()
+            if least is None:
+                break
+            left = self._entries[least]
+            self._departed.left(hash((left.scope, left.key)), self._worths[least])
+            self._drop([least])
+            gone.append(least)
         return tuple(gone)
+
+    async def use(self, uses: Sequence[tuple[int, float]], number: int) -> None:
+        self._uses += number
+        for entry_id, weight in uses:
+            if entry_id in self._entries:
+                moment = self._uses / self._capacity.half_life
+                self._value(entry_id, later(self._worths[entry_id], moment + weight))
 
     async def find(self, scope: Scope, key: str, wording: str | None, since_s: float) -> list[Entry]:
         now = self._clock()
@@ -150,11 +164,28 @@ class MemoryStore:
     async def receipts(self, names: Sequence[str]) -> list[Receipt]:
         return self._notes.receipts(names, self._entries, self._clock())
 
-    def _oldest(self) -> int:
-        while True:
-            place, entry_id = heapq.heappop(self._ages)
-            if self._places.get(entry_id) == place:
-                return entry_id
+    def _value(self, entry_id: int, worth: float) -> None:
+        self._worths[entry_id] = worth
+        heapq.heappush(self._least, (worth, self._places[entry_id], entry_id))
+        if len(self._least) > 2 * len(self._entries) + BATCH:
+            self._least = [(self._worths[each], self._places[each], each) for each in self._entries]
+            heapq.heapify(self._least)
+
+    def _worth_least(self) -> int | None:
+        """None: all that there are are too new to leave."""
+        spared: list[tuple[float, int, int]] = []
+        found = None
+        while self._least and found is None:
+            worth, place, entry_id = heapq.heappop(self._least)
+            if self._places.get(entry_id) != place or self._worths[entry_id] != worth:
+                continue
+            if place > self._position - window(len(self._entries)):
+                spared.append((worth, place, entry_id))
+            else:
+                found = entry_id
+        for each in spared:
+            heapq.heappush(self._least, each)
+        return found
 
     def _drop(self, entry_ids: Sequence[int]) -> None:
         for entry_id in entry_ids:
@@ -162,6 +193,8 @@ class MemoryStore:
             if entry is None:
                 continue
             del self._places[entry.id]
+            del self._worths[entry.id]
+            self._bytes -= size_of(entry)
             if self._keys.get((entry.scope, entry.key)) == entry.id:
                 del self._keys[entry.scope, entry.key]
             if entry.wording is not None:

@@ -25,11 +25,13 @@ from cache.question import Scope
 from cache.review import Complaint, Quarantined
 from cache.store.feed import Feed, Place, Writes
 from cache.store.hashes import digest, read, read_row, write
+from cache.store.ledger_scripts import RECEIPTS, SCRIPTS
 from cache.store.lifeline import FOREIGN, Lifeline, run
 from cache.store.link import Link, Reply, Word
 from cache.store.record import KEY_VERSION, SCHEMA
 from cache.store.redis_ledger import RedisLedger
-from cache.store.scripts import ADMIT, FIND, FORGET, PUT, RECEIPTS, SCRIPTS, Script
+from cache.store.scripts import ADMIT, FIND, FORGET, PUT, USE, Script
+from cache.worth import WINDOW, Capacity, gain_of, size_of
 
 T = TypeVar("T")
 
@@ -49,7 +51,7 @@ class RedisStore:
     def __init__(
         self,
         url: str,
-        capacity: int,
+        capacity: Capacity,
         clock: Clock,
         prefix: str = "rejoinder",
         *,
@@ -64,8 +66,6 @@ class RedisStore:
         retry_s: float = 0.5,
         feed_length: int = 20_000,
     ) -> None:
-        if capacity < 1:
-            raise ValueError("capacity must be at least 1")
         self._url = url
         self._capacity = capacity
         self._clock = clock
@@ -108,7 +108,18 @@ class RedisStore:
         meta, body, vector = write(entry)
         left_s = entry.expires_s - self._clock()
         ttl: Word = "" if left_s == math.inf else max(1, round(left_s * 1000))
-        return await self._change(self._write_deadline_s, PUT, self._capacity, entry.id, meta, body, vector, ttl, how)
+        room = self._capacity
+        bounds = (room.entries, room.bytes or 0, room.half_life, WINDOW, room.remembered)
+        value = (size_of(entry), gain_of(entry))
+        return await self._change(
+            self._write_deadline_s, PUT, entry.id, meta, body, vector, ttl, how, *bounds, *value
+        )  # fmt: skip
+
+    async def use(self, uses: Sequence[tuple[int, float]], number: int) -> None:
+        for page in _pages(uses, PAGE):
+            words = [word for entry_id, weight in page for word in (entry_id, weight)]
+            share = round(number * len(page) / len(uses))
+            await self._lifeline.run(self._patience_s, USE, self._base, self._capacity.half_life, share, *words)
 
     async def find(self, scope: Scope, key: str, wording: str | None, since_s: float) -> list[Entry]:
         found = await self._lifeline.run(

@@ -25,7 +25,7 @@ from cache.protocols import (
     Receipt,
 )
 from cache.review import Complaint, Quarantined
-from cache.store import scripts
+from cache.store import ledger_scripts as scripts
 from cache.store.hashes import read
 from cache.store.link import Reply, Word
 from cache.store.record import complains, label_from_text, label_to_text, unpack

@@ -26,6 +26,7 @@ from cache.store.directory import DirectoryLock, make_private, move_aside
 from cache.store.ledger import Ledger
 from cache.store.record import KEY_VERSION, named
 from cache.store.tables import CHUNK, Tables, admit
+from cache.worth import Capacity
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -50,14 +51,14 @@ _STOP = _Job(future=None)  # type: ignore[arg-type]
 class SqliteStore:
     """An EntryStore in one file, for one process.
 
-    path: the database; its directory is locked for this process alone.  capacity: most entries held.
+    path: the database; its directory is locked for this process alone.  capacity: what may be held.
     fingerprint: of the secret that keyed the entries; previous_fingerprints: of secrets that may still be read.
     deadline_s: most seconds a lookup waits.  queue_limit: most puts that may wait to be written."""
 
     def __init__(
         self,
         path: Path,
-        capacity: int,
+        capacity: Capacity,
         clock: Clock,
         *,
         fingerprint: str = "",
@@ -66,8 +67,6 @@ class SqliteStore:
         deadline_s: float = 1.0,
         queue_limit: int = 10_000,
     ) -> None:
-        if capacity < 1:
-            raise ValueError("capacity must be at least 1")
         self._path = Path(path)
         self._capacity = capacity
         self._clock = clock
@@ -117,6 +116,9 @@ class SqliteStore:
         finally:
             self._waiting -= 1
         return gone
+
+    async def use(self, uses: Sequence[tuple[int, float]], number: int) -> None:
+        await self._write(lambda tables: tables.use(uses, number))
 
     async def find(self, scope: Scope, key: str, wording: str | None, since_s: float) -> list[Entry]:
         now = self._clock()
@@ -280,6 +282,7 @@ class SqliteStore:
             reason = f"damaged ({error})"
         if reason is None:
             tables.noted(Ledger.create)
+            tables.count_held()
             return tables
         move_aside(self._path, self._clock(), reason)
         make_private(self._path)

@@ -17,6 +17,7 @@ from cache.protocols import Row, Selection
 from cache.question import Scope
 from cache.store.ledger import Ledger
 from cache.store.record import COLUMNS, SCHEMA, from_columns, to_columns, unpack
+from cache.worth import Capacity, Departed, gain_of, later, size_of, window
 
 T = TypeVar("T")
 CHUNK: Final = 500  # ids or rows a statement; SQLite's oldest limit is 999 parameters
@@ -29,11 +30,12 @@ CREATE TABLE entry (
     tenant TEXT NOT NULL, model TEXT NOT NULL, scope TEXT NOT NULL, key TEXT NOT NULL,
     kind TEXT NOT NULL, text TEXT, proof TEXT NOT NULL, wording TEXT, reach INTEGER NOT NULL,
     tokens INTEGER, prompt_tokens INTEGER, created_s REAL NOT NULL, expires_s REAL NOT NULL,
-    embedder TEXT, vector BLOB, body BLOB NOT NULL,
+    embedder TEXT, vector BLOB, body BLOB NOT NULL, worth REAL NOT NULL, size INTEGER NOT NULL,
     UNIQUE (tenant, model, scope, key)
 );
 CREATE INDEX entry_wording ON entry (scope, wording, created_s) WHERE wording IS NOT NULL;
 CREATE INDEX entry_created ON entry (created_s, seq);
+CREATE INDEX entry_worth ON entry (worth, seq, size);
 CREATE INDEX entry_expires ON entry (expires_s);
 CREATE INDEX entry_searchable ON entry (embedder, seq, expires_s, id) WHERE embedder IS NOT NULL;
 """
@@ -41,9 +43,13 @@ CREATE INDEX entry_searchable ON entry (embedder, seq, expires_s, id) WHERE embe
 _ALL = ", ".join(COLUMNS)
 _LIGHT = _ALL.replace("vector", "NULL")  # a found entry is served; its vector is not needed for that
 _PLACE = "tenant = ? AND model = ? AND scope = ?"
-_INSERT = f"INSERT INTO entry ({_ALL}) VALUES ({', '.join('?' * len(COLUMNS))})"
-_SAME = f"SELECT seq, id FROM entry WHERE {_PLACE} AND key = ? UNION SELECT seq, id FROM entry WHERE id = ?"
-_OLDEST = "SELECT seq, id FROM entry WHERE seq <> ? ORDER BY seq LIMIT ?"
+_INSERT = f"INSERT INTO entry ({_ALL}, worth, size) VALUES ({', '.join('?' * (len(COLUMNS) + 2))})"
+_SAME = f"SELECT seq, id, size FROM entry WHERE {_PLACE} AND key = ? UNION SELECT seq, id, size FROM entry WHERE id = ?"
+_LEAST = """
+SELECT seq, id, size, worth, tenant, model, scope, key FROM entry WHERE seq <= ? ORDER BY worth, seq LIMIT 1
+"""
+_WORTH = "SELECT worth FROM entry WHERE id = ?"
+_USES, _BYTES = "uses", "bytes"  # the names under which they are kept
 # One statement, so that the answer costs one round through the interpreter lock, which a busy event loop holds.
 _FIND = f"""
 SELECT * FROM (SELECT seq, {_LIGHT} FROM entry WHERE {_PLACE} AND key = ? AND expires_s > ?)
@@ -61,7 +67,7 @@ _IDS = "SELECT id, seq FROM entry WHERE embedder = ? AND seq > ? AND expires_s >
 class Tables:
     """One open database, used by one thread. Raises sqlite3.Error; the store translates it."""
 
-    def __init__(self, path: Path, capacity: int) -> None:
+    def __init__(self, path: Path, capacity: Capacity) -> None:
         self._capacity = capacity
         self._db = sqlite3.connect(path, isolation_level=None, cached_statements=64, check_same_thread=True)
         try:
@@ -76,7 +82,8 @@ class Tables:
             ):
                 self._db.execute(f"PRAGMA {setting}").fetchall()
             self.fresh = self._db.execute("SELECT count(*) FROM sqlite_schema").fetchone()[0] == 0
-            self._held = 0 if self.fresh else self._db.execute("SELECT count(*) FROM entry").fetchone()[0]
+            self._held, self._bytes, self._uses = 0, 0, 0
+            self._departed = Departed(capacity.remembered)
             self.ledger = Ledger(self._db)
         except BaseException:
             self._db.close()
@@ -88,6 +95,17 @@ class Tables:
             for statement in _LAYOUT.split(";"):
                 self._db.execute(statement)
             self._db.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+
+    def count_held(self) -> None:
+        """To be called once the layout is known to be ours. After a clean end the bytes need no summing up."""
+        noted = self.meta()
+        self._uses = int(noted.get(_USES, 0))
+        self._held = self._db.execute("SELECT count(*) FROM entry").fetchone()[0]
+        if _BYTES in noted:
+            self._bytes = int(noted[_BYTES])
+            self._db.execute("DELETE FROM meta WHERE name = ?", (_BYTES,))
+        else:
+            self._bytes = self._db.execute("SELECT coalesce(sum(size), 0) FROM entry").fetchone()[0]
 
     def meta(self) -> dict[str, str]:
         return dict(self._db.execute("SELECT name, value FROM meta").fetchall())
@@ -103,6 +121,9 @@ class Tables:
     def close(self) -> None:
         """Fold the log into the file, then let go of both."""
         try:
+            if self._uses:
+                self.note(_USES, str(self._uses))
+                self.note(_BYTES, str(self._bytes))
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         finally:
             self._db.close()
@@ -110,13 +131,13 @@ class Tables:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """What is done inside happens whole or, when this raises, not at all."""
-        held = self._held
+        held, size = self._held, self._bytes
         self._db.execute("BEGIN IMMEDIATE")
         try:
             yield
             self._db.execute("COMMIT")
         except BaseException:
-            self._held = held
+            self._held, self._bytes = held, size
             if self._db.in_transaction:  # SQLite has already rolled back after some errors, such as a full disk
                 self._db.execute("ROLLBACK")
             raise
@@ -133,18 +154,39 @@ class Tables:
         scope = entry.scope
         ended = self._db.execute(_SAME, (scope.tenant, scope.model, scope.key, entry.key, entry.id)).fetchall()
         self._delete(ended)
-        seq = self._db.execute(_INSERT, values).lastrowid
+        self._uses += 1
+        before = self._departed.back(hash((scope.tenant, scope.model, scope.key, entry.key)))
+        worth, size = later(before, self._uses / self._capacity.half_life + gain_of(entry)), size_of(entry)
+        seq = self._db.execute(_INSERT, (*values, worth, size)).lastrowid or 0
         self._held += 1
-        if self._held > self._capacity:
-            oldest = self._db.execute(_OLDEST, (seq, self._held - self._capacity)).fetchall()
-            self._delete(oldest)
-            ended += oldest
-        return tuple(entry_id for _, entry_id in ended if entry_id != entry.id)
+        self._bytes += size
+        while self._capacity.exceeded(self._held, self._bytes):
+            least = self._db.execute(_LEAST, (seq - window(self._held),)).fetchone()
+            if least is None:
+                break  # all that there are are too new to leave
+            self._departed.left(hash(least[4:]), least[3])
+            self._delete([least[:3]])
+            ended.append(least[:3])
+        return tuple(entry_id for _, entry_id, _ in ended if entry_id != entry.id)
 
-    def _delete(self, found: Sequence[tuple[int, int]]) -> None:
+    def use(self, uses: Sequence[tuple[int, float]], number: int) -> None:
+        """What was used is worth more."""
+        self._uses += number
+        moment = self._uses / self._capacity.half_life
+        with self.transaction():
+            for entry_id, weight in uses:
+                held = self._db.execute(_WORTH, (entry_id,)).fetchone()
+                if held is not None:
+                    worth = later(held[0], moment + weight)
+                    self._db.execute("UPDATE entry SET worth = ? WHERE id = ?", (worth, entry_id))
+            self.note(_USES, str(self._uses))
+
+    def _delete(self, found: Sequence[tuple[int, int, int]]) -> None:
+        """found: seq, id, size."""
         if found:
-            self._db.executemany("DELETE FROM entry WHERE seq = ?", [(seq,) for seq, _ in found])
+            self._db.executemany("DELETE FROM entry WHERE seq = ?", [(seq,) for seq, _, _ in found])
             self._held -= len(found)
+            self._bytes -= sum(size for _, _, size in found)
 
     def find(self, scope: Scope, key: str, wording: str | None, since_s: float, now_s: float) -> list[Entry]:
         place = (scope.tenant, scope.model, scope.key)
@@ -182,9 +224,9 @@ class Tables:
         """Delete the entries at these positions, as far as they still exist. Returns their ids."""
         with self.transaction():
             marks = ", ".join("?" * len(places))
-            found = self._db.execute(f"SELECT seq, id FROM entry WHERE seq IN ({marks})", places).fetchall()
+            found = self._db.execute(f"SELECT seq, id, size FROM entry WHERE seq IN ({marks})", places).fetchall()
             self._delete(found)
-        return tuple(entry_id for _, entry_id in found)
+        return tuple(entry_id for _, entry_id, _ in found)
 
     def quarantine(self, entry_ids: Sequence[int], reason: str, tenant: str, now_s: float) -> tuple[int, ...]:
         """Out of service, all of them or, when this raises, none. Returns those that were held."""
@@ -195,7 +237,8 @@ class Tables:
                     continue
                 if self.ledger.take(entry_id, reason, now_s):
                     taken.append(entry_id)
-                    self._delete(self._db.execute("SELECT seq, id FROM entry WHERE id = ?", (entry_id,)).fetchall())
+                    found = self._db.execute("SELECT seq, id, size FROM entry WHERE id = ?", (entry_id,)).fetchall()
+                    self._delete(found)
                 else:
                     self.ledger.bar(entry_id, reason, tenant, now_s)
             self.ledger.settle()

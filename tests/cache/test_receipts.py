@@ -13,6 +13,7 @@ from cache.protocols import Receipt
 from cache.question import Question, Reach
 from cache.receipts import Receipts
 from cache.store.memory import MemoryStore
+from cache.worth import Capacity
 
 
 class Clock:
@@ -50,7 +51,7 @@ def clock() -> Clock:
 
 @pytest.fixture
 def store(clock: Clock) -> Store:
-    return Store(100, clock)
+    return Store(Capacity(100), clock)
 
 
 def answered(reach: Reach = Reach.SIMILAR) -> Entry:

@@ -24,6 +24,7 @@ from cache.tiered import TieredCache
 from cache.tiers.recent import RecentTier
 from cache.tiers.session import SessionTier
 from cache.tiers.similar import SimilarTier
+from cache.worth import Capacity
 
 RESET, HOW_CAN = "How do I reset my password?", "How can I reset my password?"
 ANSWER = Answer(b"{}", 1)
@@ -33,7 +34,7 @@ class Store(MemoryStore):
     """Can be held up in the middle of a put, and taken away."""
 
     def __init__(self) -> None:
-        super().__init__(100, lambda: 1000.0)
+        super().__init__(Capacity(100), lambda: 1000.0)
         self.putting, self.may_put = asyncio.Event(), asyncio.Event()
         self.may_put.set()
         self.away = False

@@ -27,6 +27,7 @@ from cache.tiered import TieredCache
 from cache.tiers.recent import RecentTier
 from cache.tiers.session import SessionTier
 from cache.tiers.similar import SimilarTier
+from cache.worth import Capacity
 
 RULES = Rules(ttl_s=1000.0, time_bound_ttl_s=60.0, recent_window_s=500.0)
 RESET, HOW_CAN, PAY = "How do I reset my password?", "How can I reset my password?", "How do I pay 50 euros?"
@@ -44,7 +45,7 @@ class Store(MemoryStore):
     """A MemoryStore that can be taken away or held up, and that other replicas can write to."""
 
     def __init__(self, clock: Clock, capacity: int = 1000) -> None:
-        super().__init__(capacity, clock)
+        super().__init__(Capacity(capacity), clock)
         self.away = False
         self.bug = False
         self.putting = asyncio.Event()

@@ -17,6 +17,7 @@ from cache.index.snapshot import open_index, save
 from cache.protocols import Selection
 from cache.question import Scope
 from cache.store.sqlite import SqliteStore
+from cache.worth import Capacity
 
 KEYS = 1000
 
@@ -27,7 +28,7 @@ def say(line: str) -> None:
 
 async def main(directory: Path, seed: int, capacity: int) -> None:
     chance = random.Random(seed)
-    async with SqliteStore(directory / "entries.db", capacity, time.time, fingerprint="f") as store:
+    async with SqliteStore(directory / "entries.db", Capacity(capacity), time.time, fingerprint="f") as store:
         index = await open_index(store, EMBEDDER, DIM, directory / "index", large=256)
         held = index.ids()
         keys = {(each.scope, each.key): each.id for each in await store.get(sorted(held))}

@@ -16,6 +16,7 @@ from cache.index.snapshot import load, open_index, save
 from cache.protocols import Selection
 from cache.question import Scope
 from cache.store.memory import MemoryStore
+from cache.worth import Capacity
 
 SCOPES = [Scope(f"t{n % 2}", f"m{n % 3}", f"{n:032x}") for n in range(12)]
 
@@ -382,7 +383,7 @@ def test_the_index_may_change_while_it_is_saved(tmp_path: Path, monkeypatch) -> 
 
 
 async def store_with(count: int, clock=lambda: 1000.0) -> MemoryStore:
-    store = MemoryStore(100_000, clock)
+    store = MemoryStore(Capacity(100_000), clock)
     for n in range(count):
         await store.put(entry(f"q{n}", id=n, scope=SCOPES[n % 12]))
     return store

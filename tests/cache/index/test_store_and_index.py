@@ -19,6 +19,7 @@ from cache.index.snapshot import open_index, save
 from cache.protocols import Selection
 from cache.question import Scope
 from cache.store.sqlite import SqliteStore
+from cache.worth import Capacity
 
 SCOPES = [Scope("t1", "m1", "a"), Scope("t1", "m1", "b"), Scope("t1", "m2", "a"), Scope("t2", "m1", "a")]
 scopes = st.sampled_from(SCOPES)
@@ -46,7 +47,7 @@ class StoreAndIndex(RuleBasedStateMachine):
 
     def open(self) -> None:
         async def opening() -> None:
-            self.store = SqliteStore(self.path, CAPACITY, lambda: self.now_s, fingerprint="f")
+            self.store = SqliteStore(self.path, Capacity(CAPACITY), lambda: self.now_s, fingerprint="f")
             await self.store.__aenter__()
             snapshot = self.path.with_name("index")
             self.index = await open_index(self.store, EMBEDDER, DIM, snapshot, large=4)

@@ -13,6 +13,7 @@ from cache.protocols import EntryStore
 from cache.store.memory import MemoryStore
 from cache.store.redis import RedisStore
 from cache.store.sqlite import SqliteStore
+from cache.worth import Capacity
 
 Open = Callable[..., Awaitable[EntryStore]]
 _numbers = itertools.count()
@@ -52,16 +53,17 @@ async def open_store(request: pytest.FixtureRequest, tmp_path: Path, clock: Cloc
     """Opens a store of each kind; what a test opens is closed after it."""
     async with AsyncExitStack() as opened:
 
-        async def open_one(capacity: int = 10_000) -> Any:
+        async def open_one(capacity: int = 10_000, most_bytes: int | None = None) -> Any:
+            room = Capacity(capacity, most_bytes)
             store: Any
             if request.param == "memory":
-                store = MemoryStore(capacity, clock)
+                store = MemoryStore(room, clock)
             elif request.param == "sqlite":
-                store = SqliteStore(tmp_path / f"{next(_numbers)}" / "entries.db", capacity, clock, fingerprint="f")
+                store = SqliteStore(tmp_path / f"{next(_numbers)}" / "entries.db", room, clock, fingerprint="f")
             else:
                 url = request.getfixturevalue("shared_server").url
                 # A deadline that a busy machine keeps: these tests are about what is stored, not about when.
-                store = RedisStore(url, capacity, clock, prefix, fingerprint="f", deadline_s=5, write_deadline_s=5)
+                store = RedisStore(url, room, clock, prefix, fingerprint="f", deadline_s=5, write_deadline_s=5)
             return await opened.enter_async_context(store)
 
         yield open_one

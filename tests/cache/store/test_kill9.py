@@ -16,6 +16,7 @@ from entries import DIM, EMBEDDER, vector_of
 
 from cache.index.snapshot import open_index
 from cache.store.sqlite import SqliteStore
+from cache.worth import Capacity
 
 ROOT = Path(__file__).parents[3]
 SUPPORT = ROOT / "tests" / "support"
@@ -53,7 +54,7 @@ def write_until_killed(directory: Path, seed: int, capacity: int) -> tuple[set[i
 
 async def check(directory: Path, capacity: int, expected: set[int]) -> set[int]:
     """Opens what the killed process left. Returns all ids that are there now."""
-    async with SqliteStore(directory / "entries.db", capacity, time.time, fingerprint="f") as store:
+    async with SqliteStore(directory / "entries.db", Capacity(capacity), time.time, fingerprint="f") as store:
         index = await open_index(store, EMBEDDER, DIM, directory / "index", large=256)
         held = await store.ids(EMBEDDER)
         assert index.ids() == held

@@ -18,6 +18,7 @@ from cache.evidence import Evidence, Label, Source
 from cache.protocols import EntryStore, Receipt, Selection
 from cache.question import Reach, Scope
 from cache.store.sqlite import SqliteStore
+from cache.worth import Capacity
 
 SEEN = Evidence(0.9371264, (0.1, -2.5, 3.0e-7, 1.0), 0.973, "calibration-1")
 LONG_AGO = -math.inf
@@ -300,13 +301,13 @@ async def test_distinct_principals_of_one_tenant_are_counted_for_a_day(store: En
 
 async def test_a_restart_changes_nothing(tmp_path: Path, clock: Any) -> None:
     wrong, right = entry("wrong"), entry("right")
-    async with SqliteStore(tmp_path / "entries.db", 100, clock) as store:
+    async with SqliteStore(tmp_path / "entries.db", Capacity(100), clock) as store:
         await store.put(wrong)
         await store.put(right)
         await store.add_label(label(right.id), session="s", comment="hm")
         await store.quarantine([wrong.id], "wrong", SCOPE.tenant)
         before = (await store.quarantined(10), await store.labels(LONG_AGO), await store.complaints(10))
-    async with SqliteStore(tmp_path / "entries.db", 100, clock) as store:
+    async with SqliteStore(tmp_path / "entries.db", Capacity(100), clock) as store:
         assert (await store.quarantined(10), await store.labels(LONG_AGO), await store.complaints(10)) == before
         assert await store.hidden() == [("s", right.id)]
         assert await store.put(wrong) == (wrong.id,)
@@ -316,18 +317,18 @@ async def test_a_restart_changes_nothing(tmp_path: Path, clock: Any) -> None:
 async def test_a_file_from_before_there_was_feedback_is_used_as_it_is(tmp_path: Path, clock: Any) -> None:
     kept = entry()
     path = tmp_path / "entries.db"
-    async with SqliteStore(path, 100, clock) as store:
+    async with SqliteStore(path, Capacity(100), clock) as store:
         await store.put(kept)
     with contextlib.closing(sqlite3.connect(path)) as old:
         for table in ("quarantine", "label", "hidden", "asked"):
             old.execute(f"DROP TABLE {table}")
-    async with SqliteStore(path, 100, clock) as store:
+    async with SqliteStore(path, Capacity(100), clock) as store:
         assert await store.get([kept.id]) == [kept]
         assert await store.quarantine([kept.id], "wrong", SCOPE.tenant) == (kept.id,)
 
 
 async def test_an_erased_comment_is_in_no_file(tmp_path: Path, clock: Any) -> None:
-    async with SqliteStore(tmp_path / "entries.db", 100, clock) as store:
+    async with SqliteStore(tmp_path / "entries.db", Capacity(100), clock) as store:
         await store.put(entry("q", id=1))
         await store.add_label(label(1), session="s", comment="my number is 0170-SECRET")
         await store.quarantine([1], "wrong", SCOPE.tenant)

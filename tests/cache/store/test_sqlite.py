@@ -18,6 +18,7 @@ from entries import EMBEDDER, SCOPE, entry
 from cache.errors import StateError, StoreUnavailable
 from cache.protocols import Selection
 from cache.store.sqlite import SqliteStore
+from cache.worth import Capacity
 
 ROOT = Path(__file__).parents[3]
 
@@ -28,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def opened(path: Path, clock, capacity: int = 1000, **options: Any) -> SqliteStore:
-    return SqliteStore(path, capacity, clock, **{"fingerprint": "f", **options})
+    return SqliteStore(path, Capacity(capacity), clock, **{"fingerprint": "f", **options})
 
 
 def in_child(code: str, *arguments: object) -> "subprocess.CompletedProcess[str]":
@@ -70,8 +71,9 @@ async def test_the_lock_of_a_killed_process_is_free(path: Path, clock) -> None:
         import asyncio, os, pathlib, signal, sys
         from entries import entry
         from cache.store.sqlite import SqliteStore
+        from cache.worth import Capacity
         async def main():
-            async with SqliteStore(pathlib.Path(sys.argv[1]), 10, lambda: 1000.0, fingerprint="f") as store:
+            async with SqliteStore(pathlib.Path(sys.argv[1]), Capacity(10), lambda: 1000.0, fingerprint="f") as store:
                 await store.put(entry("kept"))
                 os.kill(os.getpid(), signal.SIGKILL)
         asyncio.run(main())
@@ -278,11 +280,13 @@ async def test_a_full_disk_refuses_and_loses_nothing_that_was_acknowledged(path:
         from entries import entry
         from cache.errors import StoreUnavailable
         from cache.store.sqlite import SqliteStore
+        from cache.worth import Capacity
 
         async def main():
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))  # no file may grow beyond
-            async with SqliteStore(pathlib.Path(sys.argv[1]), 10_000, lambda: 1000.0, fingerprint="f") as store:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, 600_000))  # no file may grow beyond
+            room = Capacity(10_000)
+            async with SqliteStore(pathlib.Path(sys.argv[1]), room, lambda: 1000.0, fingerprint="f") as store:
                 refused = 0
                 for n in range(1000):
                     kept = entry(f"q{n}", body=b"x" * 2000)

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from entries import DIM, EMBEDDER, SCOPE, entry, vector_of
 
-from cache.entry import Answer
+from cache.entry import Answer, Entry
 from cache.protocols import EntryStore, Row, Selection
 from cache.question import Kind, Reach, Scope
+from cache.worth import gain_of, size_of
 
 LONG_AGO = -math.inf
 
@@ -183,6 +184,66 @@ async def test_the_first_put_goes_first_whatever_the_clock_says_and_never_the_on
     await store.put(second)
     assert await store.put(older) == (first.id,)
     assert await store.get([second.id, older.id]) == [second, older]
+
+
+def used(kept: Entry, times: int = 1) -> tuple[int, float]:
+    return kept.id, math.log2(times) + gain_of(kept)
+
+
+async def test_what_is_asked_again_and_again_outlives_what_was_asked_once(open_store) -> None:
+    store = await open_store(capacity=5)
+    popular, *others = [entry(f"q{n}") for n in range(5)]
+    for each in (popular, *others):
+        await store.put(each)
+    await store.use([used(popular, 3)], 3)
+    gone = [ids for n in range(4) for ids in await store.put(entry(f"later {n}"))]
+    assert gone == [each.id for each in others]
+    assert await store.get([popular.id]) == [popular]
+
+
+async def test_what_nobody_holds_can_be_used_without_harm(open_store) -> None:
+    store = await open_store(capacity=5)
+    await store.use([(4711, 0.0)], 1)
+    await store.use([], 0)
+    assert await store.count() == 0
+
+
+async def test_an_answer_that_saves_much_outlives_one_that_saves_little(open_store) -> None:
+    store = await open_store(capacity=3)
+    long = replace(entry("long"), answer=Answer(b"x" * 400, 2000, 0))
+    short = replace(entry("short"), answer=Answer(b"x" * 400, 2, 0))
+    for each in (long, short, entry("other")):
+        await store.put(each)
+    assert await store.put(entry("one more")) == (short.id,)
+
+
+async def test_a_question_that_comes_back_is_not_a_stranger(open_store) -> None:
+    """Thrown out between two waves of questions, it would have to win its place anew every time."""
+    store = await open_store(capacity=3)
+    regular = entry("regular")
+    await store.put(regular)
+    await store.use([used(regular, 4)], 4)
+    rivals = [entry(f"rival {n}") for n in range(3)]
+    for each in rivals:
+        await store.put(each)
+        await store.use([used(each, 8)], 8)
+    assert await store.get([regular.id]) == [], "it was worth less than its rivals"
+    await store.forget(Selection(ids=(rivals[0].id, rivals[1].id)))
+    again = entry("regular")
+    await store.put(again)
+    gone = [ids for n in range(3) for ids in await store.put(entry(f"once {n}"))]
+    assert again.id not in gone and await store.get([again.id]) == [again]
+
+
+async def test_a_store_is_bounded_in_bytes_as_well(open_store) -> None:
+    big = [entry(f"q{n}", body=b"x" * 10_000) for n in range(6)]
+    room = 3 * size_of(big[0]) + 100
+    store = await open_store(most_bytes=room)
+    gone = [ids for each in big for ids in await store.put(each)]
+    assert gone == [each.id for each in big[:3]]
+    await store.forget(Selection(ids=(big[3].id,)))
+    assert await store.put(entry("q7", body=b"x" * 10_000)) == (), "what was forgotten made room"
+    assert await store.put(entry("q8", body=b"x" * 10_000)) == (big[4].id,)
 
 
 async def test_a_replacement_in_a_full_store_evicts_nobody(open_store) -> None:

@@ -10,6 +10,7 @@ from cache.errors import StoreUnavailable
 from cache.question import Kind, Question, Reach, Scope
 from cache.store.memory import MemoryStore
 from cache.tiers.recent import RecentTier
+from cache.worth import Capacity
 
 SCOPE = Scope("shop", "m", "s")
 
@@ -53,7 +54,7 @@ def entry(
 def tier_of(
     clock: Clock, window_s: float = 100.0, store: MemoryStore | None = None, deadline_s: float = 5.0
 ) -> RecentTier:
-    return RecentTier(store or MemoryStore(100, clock), clock, window_s=window_s, deadline_s=deadline_s)
+    return RecentTier(store or MemoryStore(Capacity(100), clock), clock, window_s=window_s, deadline_s=deadline_s)
 
 
 def ids(found: Sequence[Entry] | object) -> list[int]:
@@ -87,7 +88,7 @@ def test_words_count_inside_the_window_only_and_bytes_as_long_as_the_entry_lives
 
 
 async def test_the_store_is_asked_with_the_same_window(clock: Clock) -> None:
-    store = MemoryStore(100, clock)
+    store = MemoryStore(Capacity(100), clock)
     tier = tier_of(clock, 100, store)
     await store.put(entry(created_s=1000))
     clock.now_s = 1100
@@ -110,12 +111,12 @@ class Away(MemoryStore):
 
 async def test_a_store_that_takes_too_long_is_unavailable(clock: Clock) -> None:
     with pytest.raises(StoreUnavailable, match="no answer from the store within 10 ms"):
-        await tier_of(clock, store=Hanging(1, clock), deadline_s=0.01).find(question())
+        await tier_of(clock, store=Hanging(Capacity(1), clock), deadline_s=0.01).find(question())
 
 
 async def test_a_store_that_is_gone_says_so_itself(clock: Clock) -> None:
     with pytest.raises(StoreUnavailable, match="gone"):
-        await tier_of(clock, store=Away(1, clock)).find(question())
+        await tier_of(clock, store=Away(Capacity(1), clock)).find(question())
 
 
 def test_forgetting_reaches_what_is_hot(clock: Clock) -> None:

@@ -14,6 +14,7 @@ from cache.protocols import Row, VectorIndex
 from cache.question import Kind, Question, Reach, Scope
 from cache.store.memory import MemoryStore
 from cache.tiers.similar import Caller, SimilarTier
+from cache.worth import Capacity
 
 SCOPE = Scope("shop", "m", "s")
 EMBEDDER = HashingEmbedder()
@@ -27,7 +28,7 @@ class Store(MemoryStore):
     """A MemoryStore that can be taken away, and that can be made to wait."""
 
     def __init__(self) -> None:
-        super().__init__(100, clock)
+        super().__init__(Capacity(100), clock)
         self.away = False
         self.hangs = False
 
