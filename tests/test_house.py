@@ -37,6 +37,7 @@ WAITS = {
     "cache/owed.py": "vectors that come late",
     "cache/reviews.py": "waits for the store",
     "cache/receipts.py": "waits for the store",
+    "cache/uses.py": "waits for the store",
     "cache/embedder/batching.py": "the model's thread",
     "cache/embedder/bilingual.py": "an Embedder, whose seam is async",
     "cache/embedder/hashing.py": "an Embedder, whose seam is async",
