@@ -174,6 +174,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "cache/store/lifeline.py": "tests/cache/store/test_redis.py",
     "cache/store/link.py": "tests/cache/store/test_redis.py",
     "cache/store/scripts.py": "tests/cache/store/test_redis.py",
+    "cache/store/ledger_scripts.py": "tests/cache/store/test_ledger.py",
     "proxy/admin/answers.py": "tests/journeys/test_admin.py",
     "proxy/admin/doors.py": "tests/journeys/test_admin.py",
     "proxy/admin/lab.py": "tests/journeys/test_lab.py",
