@@ -44,7 +44,8 @@ KV_MS: Final = 20.0  # times used / free share of the KV cache, where 95 % is as
 QUEUED: Final = 0.1  # of its base time, for each prompt that waits there: prompts of few new tokens share a step
 # A worker may have been given so much more than the mean of late; beyond that, each share of the mean costs PLACED
 # times what computing the whole prompt would. So a hot prefix is copied when about a quarter too much hangs on one
-# worker, and not before.
+# worker, and not before. It never costs more than that computation: a copy is worth no more, and a worker that had much
+# to do a minute ago would get nothing of a burst that all others have in hand.
 FREE_SHARE: Final = 0.05
 FREE_TOKENS: Final = 1000.0
 FREE_PROMPTS: Final = 1.0  # like this one: they come in whole pieces
@@ -161,6 +162,7 @@ class Router:
         tie = TIE / weight
         queued_ms = sum([desk.backlog for desk in desks]) / len(desks) / rate
         own = 1.0 + COMPUTING + min(queued_ms / CROWDED_MS, CROWDED_MOST)
+        dearest = own * tokens / rate
         now_s = self._pool.clock()
         home_url, told = "", 0
         if home is not None and home.tokens and _goes_on(home, marks):
@@ -182,7 +184,7 @@ class Router:
             ms = (desk.backlog + (tokens - resident) * own) / pace.rate
             ms += desk.queue * pace.base_ms * QUEUED + worker.in_flight * IN_HAND_MS
             over = worker.placed - most
-            aheads.append(worker.placed * tie / pace.rate + (over * price if over > 0.0 else 0.0))
+            aheads.append(worker.placed * tie / pace.rate + (min(over * price, dearest) if over > 0.0 else 0.0))
             if worker.gauges is not None:
                 ms += _pressure_ms(worker.gauges, now_s)
             costs.append(ms)

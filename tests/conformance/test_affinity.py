@@ -6,7 +6,7 @@ import secrets
 from collections import Counter
 
 import pytest
-from conformance import CHAT, Record, Site, chat
+from conformance import CHAT, Record, Site, chat, new_nonce
 
 REQUEST_IDS = ("X-Request-Id", "X-Correlation-Id", "X-Trace-Id")
 
@@ -84,13 +84,14 @@ async def test_row_07_one_crowded_worker_does_not_cost_the_others_their_chats(
         await asyncio.sleep(1.0)
         others = [n for n, home in homes.items() if home != crowded]
         assert others, "all chats live on one worker"
+        nonces = {n: new_nonce() for n in others}
         async with site.held(
             site.ask([*opening[n], {"role": "assistant", "content": "Well."}, {"role": "user", "content": "And then?"}],
-                     session=f"chat-{n}", nonce=f"{n:016x}") for n in others
+                     session=f"chat-{n}", nonce=nonces[n]) for n in others
         ) as asked:  # fmt: skip
             await asyncio.wait(asked, timeout=10)
     where = await site.where()
-    moved = [n for n in others if where.get(f"{n:016x}", [None])[0] != homes[n]]
+    moved = [n for n in others if where.get(nonces[n], [None])[0] != homes[n]]
     record_property("other chats that moved", f"{len(moved)} of {len(others)}")
     assert len(moved) <= len(others) / 10
 

@@ -6,9 +6,9 @@ Nothing here knows our own proxy but `OURS`, the command that starts it when no 
 import asyncio
 import contextlib
 import io
+import itertools
 import json
 import re
-import secrets
 import shlex
 import socket
 import subprocess
@@ -120,6 +120,7 @@ class Site:
     http: aiohttp.ClientSession
     timeout_s: float  # after which the router was told to give up a silent worker; inf = it was not told
     _tokenized: set[str] = field(default_factory=set)  # nonces of our own questions to /tokenize
+    _since: str = ""  # nonces are later ones; an earlier one is a straggler: of a test before, or of `heal`
 
     # -- asking ----------------------------------------------------------------------------------------------------
 
@@ -177,9 +178,10 @@ class Site:
         return [(place, call) for place, calls in enumerate(told) for call in calls if self._is_question(call)]
 
     def _is_question(self, call: Mapping[str, Any]) -> bool:
-        """Not what a router asks for itself: some have each prompt rendered or counted by a worker first."""
+        """Not what a router asks for itself: some have each prompt rendered or counted by a worker first. Nor what was
+        asked before `forget`, and left when nobody waited for it any more: it may reach a worker much later."""
         path = str(call["path"]).partition("?")[0]
-        if path.endswith("/render"):
+        if path.endswith("/render") or (nonce_of(call) or self._since) < self._since:
             return False
         return path != "/tokenize" or any(f"#{nonce}" in call["body"] for nonce in self._tokenized)
 
@@ -187,10 +189,8 @@ class Site:
         """nonce → the workers that saw it, in the order of the calls of each."""
         seen: dict[str, list[int]] = {}
         for place, call in await self.calls():
-            if marked := re.search(r'"seed": ?(\d+)', call["body"]):
-                seen.setdefault(f"{int(marked[1]):016x}", []).append(place)
-            elif found := re.findall(r"#([0-9a-f]{16})", call["body"]):
-                seen.setdefault(found[-1], []).append(place)
+            if nonce := nonce_of(call):
+                seen.setdefault(nonce, []).append(place)
         return seen
 
     async def counts(self) -> list[int]:
@@ -215,6 +215,7 @@ class Site:
         await asyncio.gather(*(worker.fault(mode, **settings) for worker in self.workers))
 
     async def forget(self) -> None:
+        self._since = new_nonce()
         await asyncio.gather(*(worker.forget() for worker in self.workers))
 
     async def heal(self, limit_s: float = 90.0) -> None:
@@ -230,19 +231,28 @@ class Site:
                 assert time.monotonic() < deadline_s, f"the router does not come back: {told.status} {told.broken}"
                 await asyncio.sleep(0.1)
 
-        async def all_in_use() -> bool:
-            """The router has noticed that they are back. Some routers use one worker only, so this is not waited for
-            for long."""
+        # The router has noticed that they are back. Some routers use one worker only, so this is not waited for for
+        # long. Each question is waited for to its end: one that was left would reach a worker in the middle of a test.
+        deadline_s = time.monotonic() + 3
+        while min(await self.counts()) == 0 and time.monotonic() < deadline_s:
             await asyncio.gather(*(self.ask(session=new_nonce(), limit_s=10) for _ in range(8)))
-            return min(await self.counts()) > 0
-
-        with contextlib.suppress(TimeoutError):
-            await until(all_in_use, 3, every_s=0.2)
         await self.forget()
 
 
+_order = itertools.count()
+
+
 def new_nonce() -> str:
-    return f"{secrets.randbits(60):016x}"
+    """60 bits, in the order in which they were made: microseconds, and a count."""
+    return f"{(time.time_ns() // 1000 << 9) | (next(_order) & 511):016x}"
+
+
+def nonce_of(call: Mapping[str, Any]) -> str | None:
+    """Of a question that reached a worker; None = it bears none."""
+    if marked := re.search(r'"seed": ?(\d+)', call["body"]):
+        return f"{int(marked[1]):016x}"
+    found = re.findall(r"#([0-9a-f]{16})", call["body"])
+    return found[-1] if found else None
 
 
 def body_of(question: str | Sequence[Mapping[str, Any]], nonce: str, path: str, fields: Mapping[str, Any]) -> bytes:

@@ -332,6 +332,20 @@ def test_paced_sessions_spread_although_nothing_is_ever_in_flight() -> None:  # 
     assert len(here.placed) == 4 and max(here.placed.values()) < 1.25 * 100
 
 
+def test_who_had_much_to_do_a_minute_ago_gets_its_share_of_a_burst() -> None:
+    pool = pool_of(8)
+    router, worker = Router(pool), next(iter(pool))
+    with pool.booked(worker, 20_000.0):  # long prompts, which it has answered
+        pass
+    counts: Counter[str] = Counter()
+    for n in range(64):
+        prompt = asked(None, f"Question {n:064d}")
+        choice = router.choose(prompt)
+        router.ride(choice, prompt).__enter__()
+        counts[choice.worker.url] += 1
+    assert len(counts) == 8 and counts[worker.url] >= 4 and max(counts.values()) <= 16, counts
+
+
 def test_unique_prompts_without_a_session_go_to_every_worker() -> None:  # dynamo#7836
     here = House(5)
     for number in range(500):
