@@ -33,9 +33,10 @@ lint: install    ## ruff, mypy --strict, the floors of the house
 format: install  ## let ruff lay the code out
 	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format --quiet .
 
-test: install lint   ## what CI runs: unit, contract, property, journeys, real vLLM, real Valkey, real embedder
+test: install lint   ## what CI runs: unit, contract, property, journeys, real vLLM, real Valkey, real embedder, real Chromium
 	@bash deploy/vllm/install.sh
 	@bash deploy/vllm/models.sh tiny
+	@command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; }
 	@REJOINDER_LIVE=1 $(BIN)/python -m pytest -m "not proof" $(ARGS)
 
 quick: install   ## the tests that need no vLLM

@@ -22,6 +22,7 @@ class AdminSettings(BaseModel):
         "curate_keys); without api_keys too, callers on this machine may do everything.",
     )
     audit_days: float = Field(400.0, gt=0, description="How long the audit of changes at /admin is kept, in days.")
+    dashboard: bool = Field(True, description="Whether the page /dashboard answers. What it shows comes from /admin.")
     gpus_per_worker: int = Field(1, ge=1, description="How many GPUs one worker runs on, for the GPU-seconds saved.")
     gpu_hour_price: float | None = Field(
         None, ge=0, description="What one hour of one GPU costs, for the money saved. None = no money is shown."

@@ -7,7 +7,7 @@ headers stand on errors too, or a browser would hide them.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any
 
@@ -15,7 +15,7 @@ import orjson
 from aiohttp import web
 from multidict import CIMultiDict
 
-from proxy import openai
+from proxy import dashboard, openai
 from proxy.admin import PREFIX, Admin, Person
 from proxy.auth import Door, Tenant
 from proxy.call import Call, Reply
@@ -34,6 +34,7 @@ Journey = Callable[[Call], AbstractAsyncContextManager[Reply]]
 
 _MODEL = "/v1/models/"
 _BODY_S = 300.0  # how long a body may take; who sends half of one holds it in our memory
+_PRIVATE = [("Cache-Control", "no-store"), ("X-Content-Type-Options", "nosniff")]  # what an operator is told
 _LONGEST_ID = 256  # characters of a request id that we repeat
 _CORS_EXPOSED = "Cache-Status, Age, X-Request-Id, X-Rejoinder-Reply, X-Rejoinder-Worker, Retry-After"
 _LOGGED_MESSAGE = "Something broke on our side; the log has the details under this request id."
@@ -41,11 +42,12 @@ _LOGGED_MESSAGE = "Something broke on our side; the log has the details under th
 
 class Api:
     """cors_origins: who may call from a browser; "*" is anybody.  metrics_open: whether /metrics answers.
-    admin: what is behind /admin."""
+    admin: what is behind /admin.  assets: the files of /dashboard; none = there is no dashboard."""
 
     def __init__(
         self, gateway: Gateway, feedback: Feedback, admin: Admin, pool: WorkerPool, door: Door, metrics: Metrics, *,
         cors_origins: tuple[str, ...], body_limit_bytes: int, metrics_open: bool,
+        assets: Mapping[str, dashboard.Asset],
     ) -> None:  # fmt: skip
         self._gateway = gateway
         self._feedback = feedback
@@ -56,6 +58,7 @@ class Api:
         self._origins = frozenset(cors_origins)
         self._body_limit_bytes = body_limit_bytes
         self._metrics_open = metrics_open
+        self._assets = assets
         self.closing = False
 
         self._handlers: dict[tuple[str, str], Handler] = {
@@ -80,6 +83,8 @@ class Api:
             return await self.model(request)
         if path == PREFIX or path.startswith(f"{PREFIX}/"):
             return await self.inside(request)
+        if path == dashboard.PREFIX or path.startswith(f"{dashboard.PREFIX}/"):
+            return await self.page(request)
         return await self.other(request)
 
     # ── what is cached, and what is passed on ────────────────────────────────────────────────────────────────────
@@ -197,12 +202,24 @@ class Api:
             told = await self._admin.answer(call, entered[0])
             if not isinstance(told, Reply):
                 return self._json(request, told, cors=False)
-            headers = [*told.headers, ("X-Request-Id", call.request_id)]
+            headers = [*told.headers, *_PRIVATE, ("X-Request-Id", call.request_id)]
             if told.stream is None:
                 return whole(request, told.status, headers, told.body or b"")
             return await self._stream(request, told, headers)
 
         return await self._guarded(request, done, enter=enter)
+
+    async def page(self, request: web.BaseRequest) -> web.StreamResponse:
+        """GET /dashboard/ and its files. They hold no data, so everybody may have them."""
+        if request.path == dashboard.PREFIX and self._assets:
+            return web.Response(status=308, headers={"Location": f"{dashboard.PREFIX}/"})
+        asset = self._assets.get(request.path.removeprefix(f"{dashboard.PREFIX}/") or "index.html")
+        if asset is None or request.method not in ("GET", "HEAD"):
+            request_id = openai.request_id()
+            return self._error(request, NotFound(f"There is no {request.method} {request.path} here."), request_id)
+        fresh = request.headers.get("If-None-Match") == asset.tag
+        status, body = (304, None) if fresh else (200, asset.body)
+        return web.Response(status=status, headers=_multi(asset.headers()), body=body)
 
     # ── around every handler ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -275,7 +292,7 @@ class Api:
         return response
 
     def _json(self, request: web.BaseRequest, value: object, *, cors: bool = True) -> web.Response:
-        headers = [("Content-Type", "application/json"), *(self._cors(request) if cors else ())]
+        headers = [("Content-Type", "application/json"), *(self._cors(request) if cors else _PRIVATE)]
         return web.Response(headers=_multi(headers), body=orjson.dumps(value))
 
     # ── CORS ─────────────────────────────────────────────────────────────────────────────────────────────────────

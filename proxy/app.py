@@ -26,7 +26,7 @@ from typing import Any, Protocol
 from aiohttp import web
 
 from cache import CacheSettings, Comparator, Judge, Reach, Rules, StateError, TieredCache, open_cache
-from proxy import shadow, warming
+from proxy import dashboard, shadow, warming
 from proxy.admin import Access, Admin, Audit, Route
 from proxy.admin.answers import Answers
 from proxy.admin.lab import PairLab
@@ -189,6 +189,7 @@ async def open_proxy(
         api = Api(
             gateway, feedback, admin, pool, door, metrics, cors_origins=settings.cors_origins,
             body_limit_bytes=settings.body_limit_bytes, metrics_open=settings.metrics,
+            assets=await asyncio.to_thread(dashboard.load) if settings.dashboard else {},
         )  # fmt: skip
         url = await stack.enter_async_context(_listening(settings, api, sock))
         yield Proxy(url, gateway, cache, pool, health, flights, measured, checks, judge, warmer)

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import orjson
+from multidict import CIMultiDict
 
 from cache import Compared, TieredCache, Verdict
 from proxy.admin.answers import TENANT
@@ -61,7 +62,9 @@ class PairLab:
         messages = [{"role": "system", "content": body["system"]}] if body.get("system") else []
         model = body.get("model") or next((card["id"] for card in self._pool.models()), "none")
         sent = orjson.dumps({"model": model, "messages": [*messages, {"role": "user", "content": text}]})
-        return self._reader.read(replace(call, method="POST", path=_PATH, target=_PATH, body=sent))
+        # A browser's own Cache-Control says nothing of the pair.
+        plain = replace(call, method="POST", path=_PATH, target=_PATH, headers=CIMultiDict(), cookies={}, body=sent)
+        return self._reader.read(plain)
 
 
 def _told(compared: Compared) -> Told:

@@ -28,6 +28,9 @@ async def test_a_trap_is_refused_and_a_rewording_is_weighed(house: OpenHouse, em
 
 async def test_the_lab_says_what_a_pair_must_look_like(house: OpenHouse) -> None:
     async with house() as h:
+        headers = {"Cache-Control": "no-cache"}  # as browsers send it on a reload
+        told = await h.send("POST", "/admin/lab", json={"asked": "Why?", "stored": "Why?"}, headers=headers)
+        assert told.json["served"] and told.headers["Cache-Control"] == "no-store"
         for body, words in (({"asked": "x"}, "stored"), ({"asked": "", "stored": "x"}, "asked"),
                             ({"asked": "x", "stored": "y", "k": 1}, "k")):  # fmt: skip
             told = await h.send("POST", "/admin/lab", json=body)
