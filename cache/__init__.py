@@ -53,6 +53,7 @@ from cache.question import Kind, Question, Reach, Scope, Trait
 from cache.rates import Rate, corrected_rate, effective_number, wilson
 from cache.review import Served
 from cache.schooling import Schooled, school
+from cache.store.board import SharedBoard
 from cache.tiered import TieredCache
 from cache.trust import Candidate, Explanation
 
@@ -90,6 +91,7 @@ __all__ = [
     "Scope",
     "Selection",
     "Served",
+    "SharedBoard",
     "Source",
     "StateError",
     "StoreUnavailable",

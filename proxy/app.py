@@ -25,7 +25,7 @@ from typing import Any, Protocol
 
 from aiohttp import web
 
-from cache import CacheSettings, Comparator, Judge, Reach, Rules, StateError, TieredCache, open_cache
+from cache import CacheSettings, Comparator, Judge, Reach, Rules, SharedBoard, StateError, TieredCache, open_cache
 from proxy import dashboard, shadow, warming
 from proxy.admin import Access, Admin, Audit, Route
 from proxy.admin.answers import Answers
@@ -50,6 +50,7 @@ from proxy.metrics import Metrics
 from proxy.observer import Observer
 from proxy.reading import Reader
 from proxy.responses import Responses
+from proxy.routing.pins import MOST_PINS
 from proxy.routing.router import Router
 from proxy.routing.worker import Worker
 from proxy.routing.workers import WorkerPool
@@ -69,6 +70,8 @@ DECISIVE = (
     "recent_window_s", "capacity", "capacity_bytes", "lineage", "lineage_reset_on_standalone",
     "standalone_across_history",
 )  # fmt: skip
+
+_RESPONSES_S = 86_400.0  # how long replicas tell each other who keeps a response
 
 
 class CacheOpener(Protocol):
@@ -150,7 +153,7 @@ async def open_proxy(
             forgets=lambda: cache.forgets, learn=cache.learn, suspects=cache.reviews.served.next_suspect,
         )  # fmt: skip
         await stack.enter_async_context(checks)
-        responses = Responses(pool)
+        responses = await _open_responses(stack, settings, pool, secret)
         errands = Errands(secret, responses, authenticates=door.authenticates, worker_api_key=worker_key)
         whose = partial(errands.whose, learn=False)
         warmer = await stack.enter_async_context(
@@ -252,6 +255,18 @@ async def _listening(settings: Settings, api: Api, sock: socket.socket | None) -
         yield f"http://{f'[{host}]' if ':' in host else host}:{port}"
     finally:
         await runner.cleanup()
+
+
+async def _open_responses(
+    stack: contextlib.AsyncExitStack, settings: Settings, pool: WorkerPool, secret: bytes
+) -> Responses:
+    if settings.redis_url is None:
+        return Responses(pool)
+    board = SharedBoard(
+        settings.redis_url.get_secret_value(), settings.redis_prefix, "responses", time.time, most=MOST_PINS,
+        life_s=_RESPONSES_S, deadline_s=settings.store_deadline_s,
+    )  # fmt: skip
+    return Responses(pool, await stack.enter_async_context(board), secret)
 
 
 def cache_settings(settings: Settings, state_dir: Path | None, fingerprint: str) -> CacheSettings:

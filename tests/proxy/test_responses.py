@@ -5,11 +5,13 @@ from collections.abc import AsyncIterator
 import pytest
 from multidict import CIMultiDict
 
+from cache import StoreUnavailable
 from proxy.auth import Tenant
 from proxy.call import Call
 from proxy.errors import ResponseGone
 from proxy.responses import Responses
 from proxy.routing.choice import Choice, Kind, Prompt
+from proxy.routing.gauges import Gauges
 from proxy.routing.rides import Ride
 from proxy.routing.router import Router
 from proxy.routing.workers import WorkerPool
@@ -102,3 +104,106 @@ async def test_what_a_whole_response_took_is_told_once_and_of_one_that_broke_off
     await anext(stream)
     await stream.aclose()  # type: ignore[attr-defined]
     assert len(took) == 1
+
+
+# -- several processes -------------------------------------------------------------------------------------------------
+
+
+class Board:
+    """What two processes share."""
+
+    def __init__(self) -> None:
+        self.pinned: dict[str, bytes] = {}
+        self.away = False
+        self.asked = 0
+
+    async def get(self, key: str) -> bytes | None:
+        self.asked += 1
+        if self.away:
+            raise StoreUnavailable("gone")
+        return self.pinned.get(key)
+
+    async def put(self, key: str, value: bytes) -> None:
+        if self.away:
+            raise StoreUnavailable("gone")
+        self.pinned[key] = value
+
+
+NEXT = {"previous_response_id": "resp_1"}
+
+
+async def made(board: Board, pool: WorkerPool) -> Responses:
+    """A process that saw the response made, by the first worker."""
+    responses = Responses(pool, board, b"secret")
+    async for _ in responses.noted(call(), ride(pool, "session"), 200, Chunks()(), nothing):
+        pass
+    return responses
+
+
+async def test_another_process_finds_the_worker_that_keeps_a_response(pool: WorkerPool) -> None:
+    board, other = Board(), WorkerPool(["http://b:1", "http://a:1"])
+    await made(board, pool)
+    assert "resp_1" not in str(board.pinned) and '"t"' not in str(board.pinned)
+    there = Responses(other, board, b"secret")
+    for _ in range(2):
+        await there.recall(call(), NEXT)
+    assert there.keeper(call(), NEXT) is other.at("http://a:1") and there.pins.find("t", "resp_1") == "session"
+    assert board.asked == 1, "once known, it is not asked for again"
+    await there.recall(call(tenant="u"), NEXT)
+    assert there.keeper(call(tenant="u"), NEXT) is None
+
+
+def started(pool: WorkerPool, at_s: float | None) -> None:
+    pool.measured(pool.at("http://a:1"), Gauges(0.0, 0, 0, 0.0, None, None, None, None, started_s=at_s))
+
+
+@pytest.mark.parametrize(("was", "now", "gone"), [
+    (100.0, 100.0, False), (100.0, 200.0, True), (None, 200.0, False), (100.0, None, False),
+])  # fmt: skip
+async def test_a_worker_that_was_restarted_since_is_known_by_its_start(
+    pool: WorkerPool, was: float | None, now: float | None, gone: bool
+) -> None:
+    board, other = Board(), WorkerPool(["http://a:1"])
+    started(pool, was)
+    await made(board, pool)
+    started(other, now)
+    there = Responses(other, board, b"secret")
+    await there.recall(call(), NEXT)
+    if gone:
+        with pytest.raises(ResponseGone, match="was restarted"):
+            there.keeper(call(), NEXT)
+    else:
+        assert there.keeper(call(), NEXT) is other.at("http://a:1")
+
+
+async def test_a_response_of_a_worker_that_is_not_here_is_gone_for_the_others_too(pool: WorkerPool) -> None:
+    board = Board()
+    await made(board, pool)
+    there = Responses(WorkerPool(["http://b:1"]), board, b"secret")
+    await there.recall(call(), NEXT)
+    with pytest.raises(ResponseGone, match="not here any more"):
+        there.keeper(call(), NEXT)
+
+
+async def test_a_board_that_is_away_costs_nobody_an_answer(pool: WorkerPool) -> None:
+    board = Board()
+    board.away = True
+    here = await made(board, pool)
+    assert here.keeper(call(), NEXT) is pool.at("http://a:1"), "its own memory is enough"
+    there = Responses(pool, board, b"secret")
+    await there.recall(call(), NEXT)
+    assert there.keeper(call(), NEXT) is None
+    board.away, board.pinned = False, dict.fromkeys(board.pinned, b"[1]")
+    await there.recall(call(), {})
+    assert board.asked == 1, "who names no response asks for none"
+
+
+async def test_nobody_is_told_a_workers_word_for_the_whole_fleets(pool: WorkerPool) -> None:
+    there = Responses(pool)
+    told = there.unknown(call(), NEXT, 404)
+    assert told is not None and "redis_url" in told.message and "`input`" in told.message
+    assert there.unknown(call(), NEXT, 200) is there.unknown(call(), {}, 404) is None
+    assert Responses(WorkerPool(["http://a:1"])).unknown(call(), NEXT, 404) is None, "there is nobody else to ask"
+    shared = Responses(pool, Board()).unknown(call(), NEXT, 404)
+    assert shared is not None and "Redis" in shared.message and "redis_url" not in shared.message
+    assert (await made(Board(), pool)).unknown(call(), NEXT, 404) is None, "he made it, and knows"
