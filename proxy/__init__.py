@@ -20,6 +20,9 @@ Read in this order; a module imports only what stands above it (`tests/test_hous
     warming                       after a cached answer, the chat's idle home reads that turn
     observer                      observe mode: what would have been served, beside what a worker said
     gateway                       THE JOURNEY: policy → cache → flights → routing → ask, tell, remember
+    popular · figures             what is served most · from counters to what people ask                   (pure)
+    admin                         one table of routes: roles, schemas, audit, OpenAPI; the operator's deeds
+    dashboard                     the operator's page, as files
     wire · api                    bytes out · the doors: HTTP in, HTTP out
     settings · app                every setting, once · the one place that calls constructors
     processes · demo              several processes · simulated workers

@@ -84,7 +84,7 @@ class CacheOpener(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """A running server. url: where it listens."""
+    """A running server. url: where it listens.  dashboard: whether its page answers."""
 
     url: str
     gateway: Gateway
@@ -96,6 +96,7 @@ class Proxy:
     shadow: Shadow
     judge: VllmJudge | None
     warming: Warming
+    dashboard: bool
 
 
 @contextlib.asynccontextmanager
@@ -195,7 +196,7 @@ async def open_proxy(
             assets=await asyncio.to_thread(dashboard.load) if settings.dashboard else {},
         )  # fmt: skip
         url = await stack.enter_async_context(_listening(settings, api, sock))
-        yield Proxy(url, gateway, cache, pool, health, flights, measured, checks, judge, warmer)
+        yield Proxy(url, gateway, cache, pool, health, flights, measured, checks, judge, warmer, settings.dashboard)
         api.closing = True
 
 

@@ -334,6 +334,12 @@ def _announce(proxy: Proxy) -> None:
     typer.echo(
         f"Rejoinder listens on {proxy.url} in front of {len(proxy.pool)} worker(s). Set base_url to {proxy.url}/v1"
     )
+    _announce_dashboard(proxy)
+
+
+def _announce_dashboard(proxy: Proxy) -> None:
+    if proxy.dashboard:
+        typer.echo(f"Dashboard: {proxy.url}/dashboard")
 
 
 def _announce_demo(proxy: Proxy, workers: int) -> None:
@@ -342,6 +348,7 @@ def _announce_demo(proxy: Proxy, workers: int) -> None:
         "real cache."
     )
     ask = f"curl -si {proxy.url}/v1/chat/completions --json"
+    _announce_dashboard(proxy)
     typer.echo("Ask twice, then in other words, and look at Cache-Status:")
     for question in DEMO_QUESTIONS:
         typer.echo(f'  {ask} \'{{"model":"demo","messages":[{{"role":"user","content":"{question}"}}]}}\'')

@@ -160,7 +160,9 @@ class Feedback:
         if not isinstance(reason, str) or not 0 < len(reason) <= LONGEST_COMMENT:
             raise BadRequest(f"`reason` must be a text of at most {LONGEST_COMMENT} characters.", param="reason")
         try:
-            held = await self._quarantine([entry_id], reason, call.tenant.name)
+            known = await self._cache.reviews.entry(entry_id)
+            whose = call.tenant.name if known is None else known.scope.tenant
+            held = await self._quarantine([entry_id], reason, whose)
         except StoreUnavailable as trouble:
             raise StoreAway(f"The entry could not be taken out of service: {trouble}. Try again.") from None
         return {"quarantined": held}

@@ -37,7 +37,7 @@ export async function show(place) {
   const set = (name) => (event) => { kept[name] = event.target.type === "checkbox" ? event.target.checked : event.target.value; };
   const log = h("div", { class: "chat", role: "log", "aria-label": t("chat_log"), tabindex: "0" });
   const text = h("textarea", { rows: 2, required: true, onkeydown: (event) => { if (event.key === "Enter" && !event.shiftKey && !event.isComposing) { event.preventDefault(); form.requestSubmit(); } } });
-  const key = h("input", { type: "password", autocomplete: "off", value: kept.key, oninput: set("key"), onchange: async () => put(model, options(await served())) });
+  const key = h("input", { type: "password", autocomplete: "off", value: kept.key, oninput: set("key"), onchange: async () => seen(await served()) });
   const options = (names) => { kept.model = names.includes(kept.model) ? kept.model : names[0] ?? ""; return names.map((name) => h("option", { value: name, selected: name === kept.model }, name)); };
   const model = h("select", { onchange: set("model") }, options(models));
   const stop = h("button", { type: "button", disabled: true, onclick: () => running?.abort() }, t("stop"));
@@ -49,7 +49,10 @@ export async function show(place) {
       field(t("as_session"), h("input", { type: "checkbox", checked: kept.session, onchange: set("session") }))),
     h("div", { class: "columns" }, h("div", {}, field(t("model"), model)), h("div", {}, field(t("api_key"), key))),
     field(t("system_text"), h("textarea", { rows: 2, value: kept.system, oninput: set("system") })));
-  put(place, h("p", { class: "lead" }, t("play_lead")), models.length ? null : h("p", { class: "note" }, t("no_model")), log, form);
+  const nobody = h("div", {});
+  const seen = (names) => { put(model, options(names)); put(nobody, names.length ? null : h("p", { class: "note" }, t("no_model"))); };
+  seen(models);
+  put(place, h("p", { class: "lead" }, t("play_lead")), nobody, log, form);
   for (const turn of chat) log.append(turn.role === "user" ? mine(turn.content) : turn.element);
 
   async function ask() {
