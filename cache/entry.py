@@ -44,7 +44,7 @@ class Entry:
     id: 63 random bits, unique in a store.  reach: how far the answer may travel (never NOWHERE).
     created_s, expires_s: absolute, a hit does not extend them.
     embedder: name of the embedder that made `vector`; both None where the entry is never compared by meaning.
-    Vectors of different embedders are never compared."""
+    Vectors of different embedders are never compared.  tags: names by which it can be forgotten, see `cache.tags`."""
 
     id: int
     kind: Kind
@@ -59,6 +59,7 @@ class Entry:
     expires_s: float
     embedder: str | None = None
     vector: Vector | None = field(default=None, compare=False)
+    tags: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

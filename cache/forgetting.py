@@ -33,5 +33,5 @@ class Forgettings:
             and selection.model in (None, scope.model)
             and selection.scope_key in (None, scope.key)
             for selection in list(self._of_late)[-missed:]
-            if missed and selection.ids is None and selection.expired_by_s is None
+            if missed and selection.ids is None and selection.expired_by_s is None and selection.before_s is None
         )

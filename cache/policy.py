@@ -11,6 +11,7 @@ from typing import Literal
 
 from cache.entry import Answer, Entry
 from cache.question import Question, Reach, Trait
+from cache.tags import names_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,8 @@ class Controls:
     max_age_s, min_fresh_s: seconds.  ttl_s: life of what is stored, at most the configured one.
     threshold: cosine in [0, 1], higher is stricter; it can tighten the embedder's own, never loosen it.
     namespace: a partition inside the tenant.  question: which part of the last message is the question, the rest
-    joins the scope.  sources: (document id, version) pairs that the answer stands on; they join the scope."""
+    joins the scope.  sources: (document id, version) pairs that the answer stands on; they join the scope.
+    tags: words of the caller's by which what is stored can be forgotten; they decide nothing else."""
 
     no_cache: bool = False
     no_store: bool = False
@@ -32,6 +34,7 @@ class Controls:
     namespace: str | None = None
     question: str | None = None
     sources: tuple[tuple[str, str], ...] = ()
+    tags: tuple[str, ...] = ()
 
 
 _CLOCKS_APART_S = 120.0  # how far the clocks of two replicas may differ
@@ -181,6 +184,7 @@ def entry_of(question: Question, verdict: Verdict, answer: Answer, entry_id: int
         id=entry_id, kind=question.kind, scope=question.scope, text=question.text, key=question.key,
         proof=question.proof, wording=question.wording, reach=verdict.write, answer=answer, created_s=now_s,
         expires_s=now_s + verdict.ttl_s,
+        tags=names_of(verdict.controls.tags, verdict.controls.sources, question.session),
     )  # fmt: skip
 
 

@@ -136,13 +136,24 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which entries to forget: all that match every field given. Nothing given = everything."""
+    """Which entries to forget: all that match every field given. Nothing given = everything.
+
+    tag: a name of `cache.tags` that they bear.  unless: one that they do not.  before_s: when they were made."""
 
     ids: tuple[int, ...] | None = None
     tenant: str | None = None
     model: str | None = None
     scope_key: str | None = None
     expired_by_s: float | None = None
+    tag: str | None = None
+    unless: str | None = None
+    before_s: float | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether it means a tenant, a model or everything, so that what was said of its entries goes with them."""
+        narrow = (self.ids, self.scope_key, self.expired_by_s, self.tag, self.unless, self.before_s)
+        return all(each is None for each in narrow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +242,10 @@ class EntryStore(Resource, Ledger, Protocol):
 
     async def get(self, entry_ids: Sequence[int]) -> list[Entry]:
         """The entries that still exist, in the order asked for. Vectors may be left out."""
+        ...
+
+    async def matching(self, selection: Selection) -> int:
+        """How many entries `forget` would delete, those that are quarantined not counted."""
         ...
 
     async def forget(self, selection: Selection) -> tuple[int, ...]:

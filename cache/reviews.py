@@ -154,7 +154,7 @@ class Reviews:
         """Erase from memory what the store erases by itself."""
         if selection.ids is not None:
             self.served.forget_entries(selection.ids)
-        elif selection.expired_by_s is None:
+        elif selection.whole:
             self.served.forget(selection.tenant, selection.model)
             self._assessor.forget(selection.tenant, selection.model)
 

@@ -310,7 +310,7 @@ class TieredCache:
         held = [entry for entry in self._storing.values() if entry is not None]
         for tier in (self._session, self._recent):
             held += tier.matching(selection.tenant, selection.model)
-        here = {entry.id for entry in held if matches(selection, entry.id, entry.scope, entry.expires_s)}
+        here = {entry.id for entry in held if matches(selection, entry)}
         self.reviews.forget(selection)
         await self._drop(here)  # first what is served without asking the store, also while that is away
         gone = {*await self._store.forget(selection), *here}
@@ -356,9 +356,9 @@ class TieredCache:
         """What makes its vectors; None where nothing is compared by meaning."""
         return self._similar.embedder if self._similar is not None else None
 
-    async def count(self) -> int:
-        """Entries in the store. Raises StoreUnavailable."""
-        return await self._store.count()
+    async def count(self, selection: Selection | None = None) -> int:
+        """Entries in the store, or those that `forget` would delete. Raises StoreUnavailable."""
+        return await (self._store.count() if selection is None else self._store.matching(selection))
 
     # ── background ───────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -7,12 +7,12 @@ header directives are ignored, as the RFC asks; an unknown word in `cache` is a 
 from collections.abc import Mapping
 from typing import Any
 
-from cache import Controls
+from cache import Controls, tags
 from proxy.errors import BadRequest
 
 _BODY_WORDS = (
     "no-cache", "no-store", "only-if-cached", "max-age", "min-fresh", "max-stale",
-    "ttl", "threshold", "namespace", "question", "sources",
+    "ttl", "threshold", "namespace", "question", "sources", "tags",
 )  # fmt: skip
 _NONE = Controls()
 _LONGEST_S = 2**31  # what a larger number of seconds counts as (RFC 9111, section 1.2.2)
@@ -38,6 +38,7 @@ def read_controls(cache_control: str | None, pragma: str | None, field: object) 
         namespace=_text(words, "namespace"),
         question=_text(words, "question"),
         sources=_sources(words.get("sources")),
+        tags=_tags(words.get("tags")),
     )
 
 
@@ -126,5 +127,24 @@ def _sources(value: object) -> tuple[tuple[str, str], ...]:
     for source in value:
         if not isinstance(source, Mapping) or not isinstance(source.get("id"), str):
             raise wrong
-        pairs.add((source["id"], str(source.get("version", ""))))
+        pair = (source["id"], str(source.get("version", "")))
+        if not tags.plain(pair[0]) or (pair[1] and not tags.plain(pair[1])):
+            raise wrong
+        pairs.add(pair)
+    if len(pairs) > tags.MOST:
+        raise BadRequest(f"`cache.sources` may name at most {tags.MOST} documents.", param="cache.sources")
     return tuple(sorted(pairs))  # the order in which documents were found changes nothing
+
+
+def _tags(value: object) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, list) or not all(isinstance(tag, str) and tags.plain(tag) for tag in value):
+        raise BadRequest(
+            f'`cache.tags` must be a list of words such as ["faq", "winter-sale"], each of at most {tags.LONGEST} '
+            "printable characters.",
+            param="cache.tags",
+        )
+    if len(value) > tags.MOST:
+        raise BadRequest(f"`cache.tags` may hold at most {tags.MOST} words.", param="cache.tags")
+    return tuple(sorted(set(value)))

@@ -30,7 +30,7 @@ CREATE TABLE IF NOT EXISTS quarantine (
     tenant TEXT NOT NULL, model TEXT, scope TEXT, key TEXT,
     kind TEXT, text TEXT, proof TEXT, wording TEXT, reach INTEGER,
     tokens INTEGER, prompt_tokens INTEGER, created_s REAL, expires_s REAL NOT NULL,
-    embedder TEXT, vector BLOB, body BLOB
+    embedder TEXT, tags TEXT, vector BLOB, body BLOB
 );
 CREATE INDEX IF NOT EXISTS quarantine_expires ON quarantine (expires_s);
 CREATE TABLE IF NOT EXISTS label (
@@ -180,11 +180,11 @@ class Ledger:
     def forget(self, selection: Selection) -> tuple[int, ...]:
         """Delete what is quarantined and matches, and the labels of a tenant or a model that is forgotten whole.
         Returns the quarantined ones."""
-        terms, values = _terms(selection, ("tenant", "model", "scope", "expires_s"))
+        terms, values = _terms(selection, ("tenant", "model", "scope", "expires_s", "tags", "created_s"))
         if selection.expired_by_s is not None:
             self._db.execute("DELETE FROM receipt WHERE expires_s <= ?", (selection.expired_by_s,))
         dropped = self._among("quarantine", "id", selection.ids, terms, values)
-        if selection.ids is None and selection.scope_key is None and selection.expired_by_s is None:
+        if selection.whole:
             terms, values = _terms(selection, ("tenant", "model"))
             self._db.execute(f"DELETE FROM label WHERE {terms}", values)
             if selection.model is None:
@@ -224,4 +224,11 @@ def _terms(selection: Selection, columns: Sequence[str]) -> tuple[str, list[obje
     if "expires_s" in columns and selection.expired_by_s is not None:
         terms.append("expires_s <= ?")
         values.append(selection.expired_by_s)
+    if "created_s" in columns and selection.before_s is not None:
+        terms.append("created_s < ?")
+        values.append(selection.before_s)
+    for name, kept in ((selection.tag, "IN"), (selection.unless, "NOT IN")):
+        if "tags" in columns and name is not None:
+            terms.append(f"? {kept} (SELECT value FROM json_each(coalesce(tags, '[]')))")
+            values.append(name)
     return " AND ".join(terms) or "TRUE", values

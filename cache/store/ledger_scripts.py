@@ -53,12 +53,11 @@ for i = 6, #ARGV do
     local m = found[1] and cjson.decode(found[1])
     local fits = true
     if m then
-        fits = (not want.tenant or want.tenant == m[2]) and (not want.model or want.model == m[3])
-            and (not want.scope or want.scope == m[4])
-            and (not want.expired_by or (given(m[14]) and m[14] <= want.expired_by))
+        fits = matches(m, want) and (not want.expired_by or (given(m[14]) and m[14] <= want.expired_by))
     elseif found[2] then
         fits = (not want.tenant or want.tenant == found[2])
-            and not (want.model or want.scope or (want.expired_by and want.expired_by < 1e300))
+            and not (want.model or want.scope or want.tag or want.unless or want.before)
+            and not (want.expired_by and want.expired_by < 1e300)
     end  -- else it has expired already, and only the list knows of it
     if fits then
         redis.call('DEL', out)

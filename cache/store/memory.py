@@ -96,8 +96,11 @@ class MemoryStore:
         known = (self._entries.get(each) for each in entry_ids)
         return [entry for entry in known if entry is not None and entry.expires_s > now]
 
+    async def matching(self, selection: Selection) -> int:
+        return sum(matches(selection, entry) for entry in self._entries.values())
+
     async def forget(self, selection: Selection) -> tuple[int, ...]:
-        gone = tuple(e.id for e in self._entries.values() if matches(selection, e.id, e.scope, e.expires_s))
+        gone = tuple(e.id for e in self._entries.values() if matches(selection, e))
         self._drop(gone)
         return (*gone, *self._notes.forget(selection, gone))
 

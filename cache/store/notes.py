@@ -120,7 +120,7 @@ class Notes:
         dropped = []
         for entry_id, (out, tenant, until_s) in list(self._out.items()):
             if out.entry is not None:
-                if matches(selection, entry_id, out.entry.scope, until_s):
+                if matches(selection, out.entry):
                     dropped.append(entry_id)
                     del self._out[entry_id]
             elif _covers(selection, entry_id, tenant, None, until_s):
@@ -129,7 +129,7 @@ class Notes:
         self._receipts = {name: each for name, each in self._receipts.items() if each.entry_id not in ended}
         if selection.expired_by_s is not None:
             return tuple(dropped)
-        wide = selection.ids is None and selection.scope_key is None
+        wide = selection.whole
         for place, (label, _) in list(self._labels.items()):
             if label.entry_id in ended or (wide and _covers(selection, label.entry_id, label.tenant, label.model)):
                 del self._labels[place]
@@ -143,8 +143,9 @@ class Notes:
 
 def _covers(selection: Selection, entry_id: int, tenant: str, model: str | None, until_s: float | None = None) -> bool:
     """Does the selection speak of something that has no scope? What is not known of it matches no wish for it."""
+    known_of_it = (selection.scope_key, selection.tag, selection.unless, selection.before_s)
     return (
-        selection.scope_key is None
+        all(each is None for each in known_of_it)
         and (selection.ids is None or entry_id in selection.ids)
         and selection.tenant in (None, tenant)
         and selection.model in (None, model)

@@ -24,7 +24,7 @@ KEY_VERSION: Final = 1  # how keys, wordings and scopes are computed; raise it w
 
 COLUMNS: Final = (
     "id", "tenant", "model", "scope", "key", "kind", "text", "proof", "wording", "reach",
-    "tokens", "prompt_tokens", "created_s", "expires_s", "embedder", "vector", "body",
+    "tokens", "prompt_tokens", "created_s", "expires_s", "embedder", "tags", "vector", "body",
 )  # fmt: skip
 
 
@@ -55,7 +55,7 @@ def to_columns(entry: Entry) -> tuple[Any, ...]:
     return (
         entry.id, scope.tenant, scope.model, scope.key, entry.key, entry.kind.value, entry.text, entry.proof,
         entry.wording, int(entry.reach), answer.tokens, answer.prompt_tokens, entry.created_s, entry.expires_s,
-        entry.embedder if vector is not None else None, vector, answer.body,
+        entry.embedder if vector is not None else None, orjson.dumps(entry.tags).decode(), vector, answer.body,
     )  # fmt: skip
 
 
@@ -63,7 +63,7 @@ def from_columns(values: Sequence[Any]) -> Entry:
     """The inverse of `to_columns`; a vector of None is one that was left out."""
     (
         entry_id, tenant, model, scope, key, kind, text, proof, wording, reach,
-        tokens, prompt_tokens, created_s, expires_s, embedder, vector, body,
+        tokens, prompt_tokens, created_s, expires_s, embedder, tags, vector, body,
     ) = values  # fmt: skip
     return Entry(
         id=entry_id,
@@ -79,6 +79,7 @@ def from_columns(values: Sequence[Any]) -> Entry:
         expires_s=expires_s,
         embedder=embedder,
         vector=None if vector is None else unpack(vector),
+        tags=tuple(orjson.loads(tags)),
     )
 
 
@@ -109,16 +110,19 @@ def complains(label: Label) -> bool:
 
 def named(selection: Selection) -> tuple[int, ...]:
     """The ids that are to be forgotten whatever stands under them."""
-    others = (selection.tenant, selection.model, selection.scope_key, selection.expired_by_s)
-    return selection.ids or () if others == (None,) * 4 else ()
+    return selection.ids or () if selection == Selection(ids=selection.ids) else ()
 
 
-def matches(selection: Selection, entry_id: int, scope: Scope, expires_s: float) -> bool:
+def matches(selection: Selection, entry: Entry) -> bool:
     """Does an entry match every field of the selection? `expired_by_s` is a moment: expired then, or earlier."""
+    scope = entry.scope
     return (
-        (selection.ids is None or entry_id in selection.ids)
+        (selection.ids is None or entry.id in selection.ids)
         and (selection.tenant is None or scope.tenant == selection.tenant)
         and (selection.model is None or scope.model == selection.model)
         and (selection.scope_key is None or scope.key == selection.scope_key)
-        and (selection.expired_by_s is None or expires_s <= selection.expired_by_s)
+        and (selection.expired_by_s is None or entry.expires_s <= selection.expired_by_s)
+        and (selection.tag is None or selection.tag in entry.tags)
+        and (selection.unless is None or selection.unless not in entry.tags)
+        and (selection.before_s is None or entry.created_s < selection.before_s)
     )

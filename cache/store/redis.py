@@ -9,6 +9,7 @@ Entries of another schema or key version live under another prefix: versions can
 
 import asyncio
 import contextlib
+import hashlib
 import math
 import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -134,26 +135,33 @@ class RedisStore:
         entries = [read(meta, body) for meta, body in found.values()]
         return [entry for entry in entries if entry.expires_s > now]
 
+    async def matching(self, selection: Selection) -> int:
+        want = {**_want(selection), "count": True}
+        return sum([len(await self._drop(want, page)) async for page in self._chosen(selection)])
+
     async def forget(self, selection: Selection) -> tuple[int, ...]:
-        want: dict[str, Any] = {
-            "tenant": selection.tenant, "model": selection.model, "scope": selection.scope_key,
-        }  # fmt: skip
-        if selection.expired_by_s is not None:
-            want["expired_by"] = min(selection.expired_by_s, 1e300)  # JSON knows no infinity
-        want = {name: value for name, value in want.items() if value is not None}
+        want = _want(selection)
         gone: list[int] = []
+        async for page in self._chosen(selection):
+            gone += await self._drop(want or {"named": selection.ids is not None}, page)
+        return (*gone, *await self._ledger.forget(want, selection, gone))
+
+    async def _chosen(self, selection: Selection) -> AsyncIterator[Sequence[int]]:
+        """Ids among which all that match are, in pages."""
         if selection.ids is not None:
-            ids = list(dict.fromkeys(selection.ids))
-            for page in _pages(ids, PAGE):
-                gone += await self._drop(want or {"named": True}, page)
-            return (*gone, *await self._ledger.forget(want, ids, gone))
+            for page in _pages(list(dict.fromkeys(selection.ids)), PAGE):
+                yield page
+            return
+        scan = ("ZSCAN", f"{self._base}:created")
+        if selection.tag is not None:
+            scan = ("SSCAN", f"{self._base}:g:{hashlib.sha1(selection.tag.encode()).hexdigest()}")
         cursor = b"0"
-        while True:  # ZSCAN gives everything that is there from its start to its end, at least once
-            cursor, found = await self._ask("ZSCAN", f"{self._base}:created", cursor, "COUNT", PAGE)
-            for page in _pages([int(each) for each in found[::2]], PAGE):
-                gone += await self._drop(want, page)
+        while True:  # a scan gives everything that is there from its start to its end, at least once
+            cursor, found = await self._ask(scan[0], scan[1], cursor, "COUNT", PAGE)
+            for page in _pages([int(each) for each in (found if scan[0] == "SSCAN" else found[::2])], PAGE):
+                yield page
             if cursor == b"0":
-                return (*gone, *await self._ledger.forget(want, None, gone))
+                return
 
     async def sweep(self) -> tuple[int, ...]:
         now = self._clock()
@@ -162,7 +170,7 @@ class RedisStore:
             found = await self._ask("ZRANGEBYSCORE", f"{self._base}:expires", "-inf", now, "LIMIT", 0, PAGE)
             gone += await self._drop({"expired_by": now}, [int(each) for each in found])
             if len(found) < PAGE:
-                return (*gone, *await self._ledger.forget({"expired_by": now}, None, gone))
+                return (*gone, *await self._ledger.forget({"expired_by": now}, Selection(expired_by_s=now), gone))
 
     async def rows(self, embedder: str, after: int = 0) -> AsyncIterator[list[Row]]:
         self._embedder = embedder
@@ -303,6 +311,17 @@ class RedisStore:
                 after = int(found[-1])
             if len(found) < 2 * count:
                 return
+
+
+def _want(selection: Selection) -> dict[str, Any]:
+    """What must hold of an entry beside its id, for the scripts."""
+    want: dict[str, Any] = {
+        "tenant": selection.tenant, "model": selection.model, "scope": selection.scope_key, "tag": selection.tag,
+        "unless": selection.unless, "before": selection.before_s,
+    }  # fmt: skip
+    if selection.expired_by_s is not None:
+        want["expired_by"] = min(selection.expired_by_s, 1e300)  # JSON knows no infinity
+    return {name: value for name, value in want.items() if value is not None}
 
 
 def _score(moment_s: float) -> Word:

@@ -23,6 +23,7 @@ from cache.protocols import (
     RECEIPTS,
     Clock,
     Receipt,
+    Selection,
 )
 from cache.review import Complaint, Quarantined
 from cache.store import ledger_scripts as scripts
@@ -130,10 +131,11 @@ class RedisLedger:
             if words:
                 await self._change(scripts.NOTE, RECEIPTS, *words)
 
-    async def forget(self, want: dict[str, Any], ids: Sequence[int] | None, gone: Sequence[int]) -> tuple[int, ...]:
+    async def forget(self, want: dict[str, Any], selection: Selection, gone: Sequence[int]) -> tuple[int, ...]:
         """What is out of service and matches, and what was said of entries that are gone. Returns the former.
 
-        want: tenant, model, scope, expired_by, as far as they are wished.  gone: entries that matched."""
+        want: of an entry beside its id.  gone: entries that matched."""
+        ids = selection.ids
         dropped: list[int] = []
         out = [int(each) async for page in self._listed("quarantine") for each in page] if ids is None else ids
         for some_ids in _pages(out, PAGE):
@@ -141,7 +143,7 @@ class RedisLedger:
         if "expired_by" in want:
             return tuple(dropped)
         ended = {*gone, *dropped, *(ids if ids is not None and not want else ())}
-        wide = ids is None and "scope" not in want
+        wide = selection.whole
         names = [name.decode() async for page in self._listed("labels") for name in page]
         await self._lose({}, [name for name in names if int(name.partition(":")[0]) in ended])
         if wide:

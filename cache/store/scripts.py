@@ -8,6 +8,7 @@ Keys, all with one hash tag and so in one slot of a cluster, and all derived fro
     :w:<scope>:<words> sorted set: the newest ids with this wording, by their time
     :created :expires :worth :sizes
                        sorted sets: every id, by the order of puts, by time, by `cache.worth` and by its bytes
+    :g:<name>          set: the ids that bear this name of `cache.tags`, hashed by SHA-1; expires with them
     :departed          sorted set: <scope>:<key> of entries that had to leave, by what they were worth
     :rows:<embedder>   sorted set: searchable ids, by seq;  :embedders names them
     :feed              stream: n (contiguous, so that a gap shows), o (who wrote), a (id added), r (ids removed), and
@@ -16,7 +17,8 @@ Keys, all with one hash tag and so in one slot of a cluster, and all derived fro
 What people say of entries stands under the keys that `cache.store.ledger_scripts` names.
 
 m = [id, tenant, model, scope, key, kind, text, proof, wording, reach, tokens, prompt tokens, created, expires,
-embedder, scope digest]; an `expires` of null is never. Ids travel as text: Lua's numbers hold 53 bits only.
+embedder, tags (a JSON list), scope digest]; an `expires` of null is never. Ids travel as text: Lua's numbers hold 53
+bits only.
 """
 
 import hashlib
@@ -40,6 +42,21 @@ local function foreign()
     return secret ~= ARGV[1]
 end
 
+-- The ids that bear a name.
+local function tagged(name) return base .. ':g:' .. redis.sha1hex(name) end
+
+local function bears(m, name)
+    for _, each in ipairs(cjson.decode(m[16])) do if each == name then return true end end
+    return false
+end
+
+-- Does an entry match what is wanted, its end aside?
+local function matches(m, want)
+    return (not want.tenant or want.tenant == m[2]) and (not want.model or want.model == m[3])
+        and (not want.scope or want.scope == m[4]) and (not want.tag or bears(m, want.tag))
+        and not (want.unless and bears(m, want.unless)) and (not want.before or m[13] < want.before)
+end
+
 -- Take one entry out of every list. Returns whether it was still counted.
 local function unlist(id, found)
     local held = redis.call('ZREM', base .. ':created', id)
@@ -52,10 +69,11 @@ local function unlist(id, found)
     end
     if found then
         local m = cjson.decode(found)
-        local key = base .. ':k:' .. m[16] .. ':' .. m[5]
+        local key = base .. ':k:' .. m[17] .. ':' .. m[5]
         if redis.call('GET', key) == id then redis.call('DEL', key) end
-        if given(m[9]) then redis.call('ZREM', base .. ':w:' .. m[16] .. ':' .. m[9], id) end
+        if given(m[9]) then redis.call('ZREM', base .. ':w:' .. m[17] .. ':' .. m[9], id) end
         if given(m[15]) then redis.call('ZREM', base .. ':rows:' .. m[15], id) end
+        for _, name in ipairs(cjson.decode(m[16])) do redis.call('SREM', tagged(name), id) end
     else
         for _, embedder in ipairs(redis.call('SMEMBERS', base .. ':embedders')) do
             redis.call('ZREM', base .. ':rows:' .. embedder, id)
@@ -118,7 +136,7 @@ local body, vector, ttl = ARGV[7], ARGV[8], ARGV[9]
 local most, most_bytes, half_life = tonumber(ARGV[11]), tonumber(ARGV[12]), tonumber(ARGV[13])
 local window, remembered, size, gain = tonumber(ARGV[14]), tonumber(ARGV[15]), tonumber(ARGV[16]), tonumber(ARGV[17])
 local entry = base .. ':e:' .. id
-local key = base .. ':k:' .. m[16] .. ':' .. m[5]
+local key = base .. ':k:' .. m[17] .. ':' .. m[5]
 local gone = {}
 -- First of all a command that a server without memory refuses: refused later, half of the change would have happened.
 local seq = redis.call('HINCRBY', meta, 'seq', 1)
@@ -131,7 +149,7 @@ end
 local old = redis.call('GET', key)
 if old and old ~= id and drop(old) then gone[#gone + 1] = old end
 drop(id)
-local name = m[16] .. ':' .. m[5]
+local name = m[17] .. ':' .. m[5]
 local worth = later(redis.call('ZSCORE', base .. ':departed', name),
     redis.call('HINCRBY', meta, 'uses', 1) / half_life + gain)
 redis.call('ZREM', base .. ':departed', name)
@@ -151,7 +169,7 @@ for _ = 1, 1000 do
         local left = redis.call('HGET', base .. ':e:' .. least[1], 'm')
         if left then
             left = cjson.decode(left)
-            redis.call('ZADD', base .. ':departed', least[2], left[16] .. ':' .. left[5])
+            redis.call('ZADD', base .. ':departed', least[2], left[17] .. ':' .. left[5])
         end
         if drop(least[1]) then
             gone[#gone + 1] = least[1]
@@ -176,8 +194,14 @@ if given(m[15]) then
     redis.call('SADD', base .. ':embedders', m[15])
     added = id
 end
+for _, name in ipairs(cjson.decode(m[16])) do
+    local left = redis.call('PTTL', tagged(name))  -- -2: not there, -1: never
+    redis.call('SADD', tagged(name), id)
+    if ttl == '' then redis.call('PERSIST', tagged(name))
+    elseif left == -2 or (left >= 0 and left < tonumber(ttl)) then redis.call('PEXPIRE', tagged(name), ttl) end
+end
 if given(m[9]) then
-    local words = base .. ':w:' .. m[16] .. ':' .. m[9]
+    local words = base .. ':w:' .. m[17] .. ':' .. m[9]
     local left = redis.call('PTTL', words)  -- -2: not there, -1: never
     redis.call('ZADD', words, m[13], id)
     redis.call('ZREMRANGEBYRANK', words, 0, -1 - SAME_WORDING)
@@ -232,20 +256,21 @@ for i = 6, #ARGV do
     asked[#asked + 1] = id
     local found = redis.call('HGET', base .. ':e:' .. id, 'm')
     local fits = not (found and want.missing)
-    if fits and (want.tenant or want.model or want.scope) then
+    if fits and (want.tenant or want.model or want.scope or want.tag or want.unless or want.before) then
         -- Redis let it expire already: whose it was is not known any more, and `sweep` will report it.
-        if not found then fits = false else
-            local m = cjson.decode(found)
-            fits = (not want.tenant or want.tenant == m[2]) and (not want.model or want.model == m[3])
-                and (not want.scope or want.scope == m[4])
-        end
+        fits = found and matches(cjson.decode(found), want)
     end
     if fits and want.expired_by then
         local expires = redis.call('ZSCORE', base .. ':expires', id)
         fits = expires and tonumber(expires) <= want.expired_by
     end
-    if fits and drop(id) then gone[#gone + 1] = id end
+    if fits and want.count then
+        if found then gone[#gone + 1] = id end
+    elseif fits and drop(id) then
+        gone[#gone + 1] = id
+    end
 end
+if want.count then return gone end
 -- By name: a session elsewhere may hold a copy of what the store has not, or no longer.
 tell(ARGV[4], '', want.named and asked or gone)
 return gone

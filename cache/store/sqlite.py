@@ -132,6 +132,9 @@ class SqliteStore:
             found += await self._read(partial(Tables.get, entry_ids=part, now_s=now))
         return found
 
+    async def matching(self, selection: Selection) -> int:
+        return len(await self._write(lambda tables: tables.matching(selection)))
+
     async def forget(self, selection: Selection) -> tuple[int, ...]:
         places = await self._write(lambda tables: tables.matching(selection))
         gone: list[int] = []

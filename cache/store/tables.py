@@ -30,9 +30,13 @@ CREATE TABLE entry (
     tenant TEXT NOT NULL, model TEXT NOT NULL, scope TEXT NOT NULL, key TEXT NOT NULL,
     kind TEXT NOT NULL, text TEXT, proof TEXT NOT NULL, wording TEXT, reach INTEGER NOT NULL,
     tokens INTEGER, prompt_tokens INTEGER, created_s REAL NOT NULL, expires_s REAL NOT NULL,
-    embedder TEXT, vector BLOB, body BLOB NOT NULL, worth REAL NOT NULL, size INTEGER NOT NULL,
+    embedder TEXT, tags TEXT NOT NULL, vector BLOB, body BLOB NOT NULL, worth REAL NOT NULL, size INTEGER NOT NULL,
     UNIQUE (tenant, model, scope, key)
 );
+CREATE TABLE tagged (
+    name TEXT NOT NULL, seq INTEGER NOT NULL REFERENCES entry (seq) ON DELETE CASCADE, PRIMARY KEY (name, seq)
+) WITHOUT ROWID;
+CREATE INDEX tagged_seq ON tagged (seq);
 CREATE INDEX entry_wording ON entry (scope, wording, created_s) WHERE wording IS NOT NULL;
 CREATE INDEX entry_created ON entry (created_s, seq);
 CREATE INDEX entry_worth ON entry (worth, seq, size);
@@ -76,6 +80,7 @@ class Tables:
                 "journal_mode = WAL",
                 "synchronous = NORMAL",  # survives kill -9; a power cut may take the last commits
                 "secure_delete = ON",
+                "foreign_keys = ON",
                 "cache_size = -32000",
                 "temp_store = MEMORY",
                 "busy_timeout = 1000",  # someone may look into the file with the sqlite3 tool
@@ -158,6 +163,7 @@ class Tables:
         before = self._departed.back(hash((scope.tenant, scope.model, scope.key, entry.key)))
         worth, size = later(before, self._uses / self._capacity.half_life + gain_of(entry)), size_of(entry)
         seq = self._db.execute(_INSERT, (*values, worth, size)).lastrowid or 0
+        self._db.executemany("INSERT INTO tagged VALUES (?, ?)", [(name, seq) for name in entry.tags])
         self._held += 1
         self._bytes += size
         while self._capacity.exceeded(self._held, self._bytes):
@@ -212,6 +218,13 @@ class Tables:
         if selection.expired_by_s is not None:
             terms.append("expires_s <= ?")
             values.append(selection.expired_by_s)
+        if selection.before_s is not None:
+            terms.append("created_s < ?")
+            values.append(selection.before_s)
+        for name, kept in ((selection.tag, "IN"), (selection.unless, "NOT IN")):
+            if name is not None:
+                terms.append(f"seq {kept} (SELECT seq FROM tagged WHERE name = ?)")
+                values.append(name)
         # Only `seq` is asked for, so that an index alone answers: a scan of the entries would read every body.
         query = f"SELECT seq FROM entry WHERE {' AND '.join(terms) or 'TRUE'}"
         if selection.ids is None:

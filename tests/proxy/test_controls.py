@@ -111,6 +111,10 @@ def test_false_is_short_for_no_store() -> None:
     assert read_controls(None, None, False) == Controls(no_store=True)
 
 
+def test_tags_are_a_set_of_words() -> None:
+    assert body(tags=["winter", "faq", "faq"]).tags == ("faq", "winter")
+
+
 def test_sources_are_a_set_of_documents_and_versions() -> None:
     one = body(sources=[{"id": "b", "version": 8}, {"id": "a"}, {"id": "b", "version": "8"}])
     assert one.sources == (("a", ""), ("b", "8"))
@@ -145,6 +149,12 @@ def test_where_both_speak_the_body_wins() -> None:
         ({"namespace": 7}, "cache.namespace", "must be a text"),
         ({"question": "  "}, "cache.question", "not empty"),
         ({"sources": "a"}, "cache.sources", "must be a list"),
+        ({"sources": [{"id": "a\nb"}]}, "cache.sources", "must be a list"),
+        ({"sources": [{"id": f"{n}"} for n in range(33)]}, "cache.sources", "at most 32"),
+        ({"tags": "faq"}, "cache.tags", "must be a list"),
+        ({"tags": [""]}, "cache.tags", "must be a list"),
+        ({"tags": ["x" * 201]}, "cache.tags", "at most 200"),
+        ({"tags": [f"{n}" for n in range(33)]}, "cache.tags", "at most 32"),
         ({"sources": ["a"]}, "cache.sources", "must be a list"),
         ({"sources": [{"version": "8"}]}, "cache.sources", "must be a list"),
         ({"max-age": 5, "max_age": 6}, "cache", "twice"),

@@ -18,6 +18,7 @@ from cache.evidence import Evidence, Label, Source
 from cache.protocols import EntryStore, Receipt, Selection
 from cache.question import Reach, Scope
 from cache.store.sqlite import SqliteStore
+from cache.tags import names_of, of_tag
 from cache.worth import Capacity
 
 SEEN = Evidence(0.9371264, (0.1, -2.5, 3.0e-7, 1.0), 0.973, "calibration-1")
@@ -395,3 +396,12 @@ async def test_the_newest_receipts_are_kept(store: EntryStore) -> None:
     for name in "abcdefg":
         await store.note_receipts([receipt(name, kept.id)])
     assert set(await known(store, *"abcdefg")) == set("cdefg")
+
+
+async def test_labels_of_others_survive_a_purge_by_tag(store: EntryStore) -> None:
+    tagged, other = replace(entry("tagged"), tags=names_of(["t"])), entry("other")
+    for each in (tagged, other):
+        await store.put(each)
+        await store.add_label(label(each.id))
+    await store.forget(Selection(tag=of_tag("t")))
+    assert [each.entry_id for each in await store.labels(0)] == [other.id]

@@ -11,6 +11,7 @@ from entries import DIM, EMBEDDER, SCOPE, entry, vector_of
 from cache.entry import Answer, Entry
 from cache.protocols import EntryStore, Row, Selection
 from cache.question import Kind, Reach, Scope
+from cache.tags import names_of, of_source, of_tag
 from cache.worth import gain_of, size_of
 
 LONG_AGO = -math.inf
@@ -253,6 +254,49 @@ async def test_a_replacement_in_a_full_store_evicts_nobody(open_store) -> None:
     await store.put(second)
     assert await store.put(again) == (first.id,)
     assert await store.count() == 2
+
+
+async def test_what_stands_on_a_document_can_be_counted_and_forgotten_and_nothing_else(store: EntryStore) -> None:
+    """Publishing version 8 of the refund policy must end every answer that quoted an earlier one."""
+    old = replace(entry("old"), tags=names_of(["faq"], [("refunds", "7"), ("prices", "1")]))
+    new = replace(entry("new"), tags=names_of(["faq"], [("refunds", "8")]))
+    other = replace(entry("other"), tags=names_of([], [("prices", "1")]))
+    for each in (old, new, other):
+        await store.put(each)
+    earlier = Selection(tag=of_source("refunds"), unless=of_source("refunds", "8"))
+    assert await store.matching(earlier) == 1
+    assert await store.get([old.id]) == [old], "counting forgets nothing"
+    assert await store.forget(earlier) == (old.id,)
+    assert await store.matching(earlier) == 0
+    assert await store.get([old.id, new.id, other.id]) == [new, other]
+    assert await store.forget(Selection(tag=of_tag("faq"), tenant="another")) == ()
+    assert await store.forget(Selection(tag=of_source("prices", "1"))) == (other.id,)
+    assert await store.forget(Selection(tag=of_tag("faq"))) == (new.id,)
+
+
+async def test_what_is_out_of_service_is_forgotten_by_its_tag_too(store: EntryStore) -> None:
+    kept, bad = (replace(entry(name), tags=names_of([name])) for name in ("kept", "bad"))
+    await store.put(kept)
+    await store.put(bad)
+    await store.quarantine([bad.id, kept.id], "wrong", SCOPE.tenant)
+    assert await store.forget(Selection(tag=of_tag("bad"))) == (bad.id,)
+    assert [out.entry_id for out in await store.quarantined(10)] == [kept.id]
+
+
+async def test_an_entry_that_was_replaced_is_not_found_by_its_old_tag(store: EntryStore) -> None:
+    await store.put(replace(entry("q"), tags=names_of(["before"])))
+    now = replace(entry("q"), tags=names_of(["after"]))
+    await store.put(now)
+    assert await store.forget(Selection(tag=of_tag("before"))) == ()
+    assert await store.get([now.id]) == [now]
+
+
+async def test_old_answers_can_be_forgotten_by_their_age(store: EntryStore) -> None:
+    old, new = entry("old", created_s=900), entry("new", created_s=990)
+    await store.put(old)
+    await store.put(new)
+    assert await store.matching(Selection(before_s=950)) == 1
+    assert await store.forget(Selection(before_s=950)) == (old.id,)
 
 
 @pytest.mark.parametrize(

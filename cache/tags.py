@@ -1,0 +1,56 @@
+"""What an entry is bound to beside its scope: the caller's tags, the documents that its answer stands on, the session
+that asked. Pure. Names are opaque to the stores: they index them, and whoever forgets by one names it here.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+MOST: Final = 32  # tags, and sources, of one entry
+LONGEST: Final = 200  # characters of one tag, document id or version
+_TAG, _SOURCE, _SESSION = "tag", "source", "session"
+_THEN: Final = "\x1f"  # no part of a name contains it, see `plain`
+
+
+def of_tag(tag: str) -> str:
+    """The name of a caller's own word, such as `faq`."""
+    return f"{_TAG}{_THEN}{tag}"
+
+
+def of_source(document: str, version: str | None = None) -> str:
+    """The name of a document: of this version, or (None) of whatever version."""
+    return f"{_SOURCE}{_THEN}{document}" + ("" if version is None else f"{_THEN}{version}")
+
+
+def of_session(digest: str) -> str:
+    """The name of a session, by its keyed digest."""
+    return f"{_SESSION}{_THEN}{digest}"
+
+
+def plain(text: str) -> bool:
+    """Whether it can be part of a name: not empty, not too long, no control characters."""
+    return 0 < len(text) <= LONGEST and text.isprintable()
+
+
+def names_of(
+    tags: Iterable[str], sources: Iterable[tuple[str, str]] = (), session: str | None = None
+) -> tuple[str, ...]:
+    """All names of an entry, sorted."""
+    names = {of_tag(tag) for tag in tags}
+    for document, version in sources:
+        names |= {of_source(document), of_source(document, version)}
+    if session is not None:
+        names.add(of_session(session))
+    return tuple(sorted(names))
+
+
+def told(names: Iterable[str]) -> dict[str, Any]:
+    """The same for people: {"tags": [...], "sources": [{"id", "version"}]}; sessions are nobody's business."""
+    tags: list[str] = []
+    sources: list[dict[str, str]] = []
+    for name in names:
+        kind, *parts = name.split(_THEN)
+        if kind == _TAG:
+            tags.append(parts[0])
+        elif kind == _SOURCE and len(parts) == 2:
+            sources.append({"id": parts[0], "version": parts[1]})
+    return {"tags": tags, "sources": sources}
