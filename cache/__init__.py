@@ -8,6 +8,7 @@ Read in this order; a module imports only what stands above it:
     rates                       how often is something wrong, and how sure does a count make us of it   (pure)
     logistic · calibration      how probable is it that an answer is right, and what must it reach     (pure)
     anchors · adapted · belief  what the operator's labels taught, and what a scope's own say
+    worth · tags                what an answer is worth keeping · by what names it can be forgotten            (pure)
     policy · guards · trust     how far may it travel · near is not the same · is near near enough     (pure)
     comparison · comparator     do two answers to one question say the same
     standalone · lineage        does a turn lean on those before it · what was meant before a question     (pure)
@@ -54,10 +55,17 @@ from cache.rates import Rate, corrected_rate, effective_number, wilson
 from cache.review import Served
 from cache.schooling import Schooled, school
 from cache.store.board import SharedBoard
+from cache.tags import LONGEST as LONGEST_NAME
+from cache.tags import MOST as MOST_NAMES
+from cache.tags import of_session, of_source, of_tag
+from cache.tags import plain as plain_name
+from cache.tags import told as told_names
 from cache.tiered import TieredCache
 from cache.trust import Candidate, Explanation
 
 __all__ = [
+    "LONGEST_NAME",
+    "MOST_NAMES",
     "Agreement",
     "Answer",
     "Breaker",
@@ -106,7 +114,12 @@ __all__ = [
     "inadmissible",
     "judge",
     "known_other",
+    "of_session",
+    "of_source",
+    "of_tag",
     "open_cache",
+    "plain_name",
     "school",
+    "told_names",
     "wilson",
 ]

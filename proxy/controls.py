@@ -7,7 +7,7 @@ header directives are ignored, as the RFC asks; an unknown word in `cache` is a 
 from collections.abc import Mapping
 from typing import Any
 
-from cache import Controls, tags
+from cache import LONGEST_NAME, MOST_NAMES, Controls, plain_name
 from proxy.errors import BadRequest
 
 _BODY_WORDS = (
@@ -128,23 +128,23 @@ def _sources(value: object) -> tuple[tuple[str, str], ...]:
         if not isinstance(source, Mapping) or not isinstance(source.get("id"), str):
             raise wrong
         pair = (source["id"], str(source.get("version", "")))
-        if not tags.plain(pair[0]) or (pair[1] and not tags.plain(pair[1])):
+        if not plain_name(pair[0]) or (pair[1] and not plain_name(pair[1])):
             raise wrong
         pairs.add(pair)
-    if len(pairs) > tags.MOST:
-        raise BadRequest(f"`cache.sources` may name at most {tags.MOST} documents.", param="cache.sources")
+    if len(pairs) > MOST_NAMES:
+        raise BadRequest(f"`cache.sources` may name at most {MOST_NAMES} documents.", param="cache.sources")
     return tuple(sorted(pairs))  # the order in which documents were found changes nothing
 
 
 def _tags(value: object) -> tuple[str, ...]:
     if value is None:
         return ()
-    if not isinstance(value, list) or not all(isinstance(tag, str) and tags.plain(tag) for tag in value):
+    if not isinstance(value, list) or not all(isinstance(tag, str) and plain_name(tag) for tag in value):
         raise BadRequest(
-            f'`cache.tags` must be a list of words such as ["faq", "winter-sale"], each of at most {tags.LONGEST} '
+            f'`cache.tags` must be a list of words such as ["faq", "winter-sale"], each of at most {LONGEST_NAME} '
             "printable characters.",
             param="cache.tags",
         )
-    if len(value) > tags.MOST:
-        raise BadRequest(f"`cache.tags` may hold at most {tags.MOST} words.", param="cache.tags")
+    if len(value) > MOST_NAMES:
+        raise BadRequest(f"`cache.tags` may hold at most {MOST_NAMES} words.", param="cache.tags")
     return tuple(sorted(set(value)))
