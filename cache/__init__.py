@@ -55,8 +55,6 @@ from cache.rates import Rate, corrected_rate, effective_number, wilson
 from cache.review import Served
 from cache.schooling import Schooled, school
 from cache.store.board import SharedBoard
-from cache.tags import LONGEST as LONGEST_NAME
-from cache.tags import MOST as MOST_NAMES
 from cache.tags import of_session, of_source, of_tag
 from cache.tags import plain as plain_name
 from cache.tags import told as told_names
@@ -64,8 +62,6 @@ from cache.tiered import TieredCache
 from cache.trust import Candidate, Explanation
 
 __all__ = [
-    "LONGEST_NAME",
-    "MOST_NAMES",
     "Agreement",
     "Answer",
     "Breaker",

@@ -5,8 +5,6 @@ that asked. Pure. Names are opaque to the stores: they index them, and whoever f
 from collections.abc import Iterable
 from typing import Any, Final
 
-MOST: Final = 32  # tags, and sources, of one entry
-LONGEST: Final = 200  # characters of one tag, document id or version
 _TAG, _SOURCE, _SESSION = "tag", "source", "session"
 _THEN: Final = "\x1f"  # no part of a name contains it, see `plain`
 
@@ -27,8 +25,8 @@ def of_session(digest: str) -> str:
 
 
 def plain(text: str) -> bool:
-    """Whether it can be part of a name: not empty, not too long, no control characters."""
-    return 0 < len(text) <= LONGEST and text.isprintable()
+    """Whether it can be part of a name: not empty, no control characters."""
+    return text != "" and text.isprintable()
 
 
 def names_of(

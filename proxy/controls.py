@@ -7,7 +7,7 @@ header directives are ignored, as the RFC asks; an unknown word in `cache` is a 
 from collections.abc import Mapping
 from typing import Any
 
-from cache import LONGEST_NAME, MOST_NAMES, Controls, plain_name
+from cache import Controls, plain_name
 from proxy.errors import BadRequest
 
 _BODY_WORDS = (
@@ -15,6 +15,8 @@ _BODY_WORDS = (
     "ttl", "threshold", "namespace", "question", "sources", "tags",
 )  # fmt: skip
 _NONE = Controls()
+_MOST_NAMES = 32  # tags, and documents, of one answer
+_LONGEST_NAME = 200  # characters of a tag, a document's id or its version
 _LONGEST_S = 2**31  # what a larger number of seconds counts as (RFC 9111, section 1.2.2)
 
 
@@ -128,23 +130,27 @@ def _sources(value: object) -> tuple[tuple[str, str], ...]:
         if not isinstance(source, Mapping) or not isinstance(source.get("id"), str):
             raise wrong
         pair = (source["id"], str(source.get("version", "")))
-        if not plain_name(pair[0]) or (pair[1] and not plain_name(pair[1])):
+        if not _nameable(pair[0]) or (pair[1] and not _nameable(pair[1])):
             raise wrong
         pairs.add(pair)
-    if len(pairs) > MOST_NAMES:
-        raise BadRequest(f"`cache.sources` may name at most {MOST_NAMES} documents.", param="cache.sources")
+    if len(pairs) > _MOST_NAMES:
+        raise BadRequest(f"`cache.sources` may name at most {_MOST_NAMES} documents.", param="cache.sources")
     return tuple(sorted(pairs))  # the order in which documents were found changes nothing
 
 
 def _tags(value: object) -> tuple[str, ...]:
     if value is None:
         return ()
-    if not isinstance(value, list) or not all(isinstance(tag, str) and plain_name(tag) for tag in value):
+    if not isinstance(value, list) or not all(isinstance(tag, str) and _nameable(tag) for tag in value):
         raise BadRequest(
-            f'`cache.tags` must be a list of words such as ["faq", "winter-sale"], each of at most {LONGEST_NAME} '
+            f'`cache.tags` must be a list of words such as ["faq", "winter-sale"], each of at most {_LONGEST_NAME} '
             "printable characters.",
             param="cache.tags",
         )
-    if len(value) > MOST_NAMES:
-        raise BadRequest(f"`cache.tags` may hold at most {MOST_NAMES} words.", param="cache.tags")
+    if len(value) > _MOST_NAMES:
+        raise BadRequest(f"`cache.tags` may hold at most {_MOST_NAMES} words.", param="cache.tags")
     return tuple(sorted(set(value)))
+
+
+def _nameable(text: str) -> bool:
+    return len(text) <= _LONGEST_NAME and plain_name(text)

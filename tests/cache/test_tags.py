@@ -2,7 +2,7 @@
 
 import pytest
 
-from cache.tags import LONGEST, names_of, of_session, of_source, of_tag, plain, told
+from cache.tags import names_of, of_session, of_source, of_tag, plain, told
 
 
 def test_an_answer_bears_its_tags_its_documents_and_their_versions() -> None:
@@ -17,7 +17,7 @@ def test_a_tag_cannot_pass_for_a_document_or_a_session() -> None:
     assert not plain("a\x1f1")
 
 
-@pytest.mark.parametrize("text", ["", "a\nb", "x" * (LONGEST + 1), "a\x00"])
+@pytest.mark.parametrize("text", ["", "a\nb", "a\x00"])
 def test_what_cannot_be_part_of_a_name(text: str) -> None:
     assert not plain(text)
     assert plain("退款政策 v8")
