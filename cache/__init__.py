@@ -49,7 +49,7 @@ from cache.policy import (
     inadmissible,
     judge,
 )
-from cache.protocols import Clock, Embedder, Judge, Selection
+from cache.protocols import Clock, Embedder, Judge, Selection, Stage, Timed
 from cache.question import Kind, Question, Reach, Scope, Trait
 from cache.rates import Rate, corrected_rate, effective_number, wilson
 from cache.review import Served
@@ -97,9 +97,11 @@ __all__ = [
     "Served",
     "SharedBoard",
     "Source",
+    "Stage",
     "StateError",
     "StoreUnavailable",
     "TieredCache",
+    "Timed",
     "Trait",
     "Verdict",
     "Why",

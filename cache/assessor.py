@@ -6,6 +6,7 @@ way of `trust` holds; without a judge the grey band is a miss."""
 
 import contextlib
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ from cache.calibration import FEATURES, Calibration
 from cache.entry import Entry, Vector
 from cache.evidence import Evidence, Label, Source
 from cache.policy import Verdict
-from cache.protocols import Clock, Judge, Reader
+from cache.protocols import Clock, Judge, Reader, Stage, Timed, untimed
 from cache.question import Question
 from cache.trust import CAUTIOUS, CAUTIOUS_WRONG, WINDOW, Candidate, Near, Standing, Weighed, decide, examined, nominate
 
@@ -44,12 +45,12 @@ class Assessed:
 class Assessor:
     """reader, calibration, judge: None = there is none.  budget_of: the tolerated share of wrong answers among what is
     served by meaning, in [0, 1], for a tenant.  adapted: what `rejoinder train` learned, used instead of
-    calibration, with its anchors."""
+    calibration, with its anchors.  timed: is told what guards and reader took."""
 
     def __init__(
         self, clock: Clock, *, reader: Reader | None = None, calibration: Calibration | None = None,
         adapted: Adapted | None = None, judge: Judge | None = None,
-        budget_of: Callable[[str], float] = lambda _: DEFAULT_BUDGET,
+        budget_of: Callable[[str], float] = lambda _: DEFAULT_BUDGET, timed: Timed = untimed,
     ) -> None:  # fmt: skip
         self._clock = clock
         self._reader = reader
@@ -57,6 +58,7 @@ class Assessor:
         self._anchors = adapted.anchors if adapted is not None else None
         self._judge = judge
         self._budget_of = budget_of
+        self._timed = timed
         self._beliefs: dict[tuple[str, str], Belief] = {}
 
     @property
@@ -75,14 +77,19 @@ class Assessor:
         floor = max(floor, calibration.floor if calibration is not None else cautious)
         standing = self._standing(question, calibration)
         neighbours, known = self._with_agreement(near, vector, vectors or {})
-        now_s = self._clock()
+        now_s, began_s = self._clock(), time.perf_counter()
         if calibration is None or self._reader is None:
             nominated = nominate(question, neighbours, floor, verdict, now_s, most=len(neighbours))
             logits: list[float | None] = [None] * len(nominated.nominees)
+            self._timed(Stage.GUARDS, time.perf_counter() - began_s)
         else:
             nominated = nominate(question, neighbours, floor, verdict, now_s, window=WINDOW)
             stored = [nominee.near.entry.text or "" for nominee in nominated.nominees]
+            guarded_s = time.perf_counter()
+            self._timed(Stage.GUARDS, guarded_s - began_s)
             logits = await self._reader.read(question.text or "", stored) if stored else []
+            if stored:
+                self._timed(Stage.READER, time.perf_counter() - guarded_s)
         weighed = decide(question, nominated, logits, calibration, standing, max(cautious, asked_floor or 0.0), known)
         if weighed.grey is not None and self._judge is not None:
             weighed = await self._judged(question, weighed, weighed.grey)

@@ -14,7 +14,7 @@ from cache.embedder import open_embedder
 from cache.index.partitions import PartitionIndex
 from cache.index.snapshot import open_index, save
 from cache.policy import Rules
-from cache.protocols import Clock, Embedder, EntryStore, Judge
+from cache.protocols import Clock, Embedder, EntryStore, Judge, Timed, untimed
 from cache.reader import open_reader, reader_folder
 from cache.receipts import Receipts
 from cache.store.memory import MemoryStore
@@ -64,11 +64,12 @@ class CacheSettings:
 @contextlib.asynccontextmanager
 async def open_cache(
     settings: CacheSettings, *, clock: Clock = time.time, store: EntryStore | None = None,
-    embedder: Embedder | None = None, judge: Judge | None = None,
+    embedder: Embedder | None = None, judge: Judge | None = None, timed: Timed = untimed,
 ) -> AsyncIterator[TieredCache]:  # fmt: skip
     """Open store, embedder and index, and the cache over them.
 
     store, embedder: used instead of what the settings say (tests).  judge: for the grey band, None = there is none.
+    timed: is told what each stage of a lookup by meaning took.
     Raises StateError with what to do about it."""
     async with contextlib.AsyncExitStack() as stack:
         kept = await stack.enter_async_context(store or _store(settings, clock))
@@ -76,10 +77,10 @@ async def open_cache(
         similar = None
         if model is not None:
             model = await stack.enter_async_context(model)
-            similar = await stack.enter_async_context(_similar(settings, kept, model))
+            similar = await stack.enter_async_context(_similar(settings, kept, model, timed))
         session = SessionTier(clock, sessions=settings.sessions, idle_s=settings.session_idle_s)
         recent = RecentTier(kept, clock, window_s=settings.rules.recent_window_s, deadline_s=settings.store_deadline_s)
-        assessor = await _assessor(settings, clock, model, judge, stack)
+        assessor = await _assessor(settings, clock, model, judge, timed, stack)
         most = settings.receipts if settings.rules.lineage else 0
         receipts = Receipts(kept, clock, most=most, deadline_s=settings.store_deadline_s)
         cache = TieredCache(
@@ -89,7 +90,7 @@ async def open_cache(
 
 
 async def _assessor(
-    settings: CacheSettings, clock: Clock, embedder: Embedder | None, judge: Judge | None,
+    settings: CacheSettings, clock: Clock, embedder: Embedder | None, judge: Judge | None, timed: Timed,
     stack: contextlib.AsyncExitStack,
 ) -> Assessor:  # fmt: skip
     """With the reader, where one was calibrated together with this embedder; nothing calibrated for one embedder is
@@ -110,12 +111,12 @@ async def _assessor(
         reader = await stack.enter_async_context(reader)
         found = read_adapted(folder, embedder.name, reader.name)
         if found is not None:
-            return Assessor(clock, reader=reader, adapted=found, judge=judge, budget_of=budget_of)
+            return Assessor(clock, reader=reader, adapted=found, judge=judge, budget_of=budget_of, timed=timed)
     if embedder is not None and settings.reader != "none":
         log.info(
             "no reader was calibrated for the embedder %s: its cautious threshold and all guards decide", embedder.name
         )
-    return Assessor(clock, judge=judge, budget_of=budget_of)
+    return Assessor(clock, judge=judge, budget_of=budget_of, timed=timed)
 
 
 def _name_of(folder: Path | None) -> str | None:
@@ -140,7 +141,7 @@ def _store(settings: CacheSettings, clock: Clock) -> EntryStore:
     )
 
 
-def _similar(settings: CacheSettings, store: EntryStore, embedder: Embedder) -> SimilarTier:
+def _similar(settings: CacheSettings, store: EntryStore, embedder: Embedder, timed: Timed) -> SimilarTier:
     # A shared store has no snapshot: each replica's index would be another file, and Redis is the truth for all.
     path = settings.state_dir / "index.snapshot" if settings.state_dir and not settings.redis_url else None
 
@@ -154,4 +155,5 @@ def _similar(settings: CacheSettings, store: EntryStore, embedder: Embedder) -> 
     return SimilarTier(
         store, embedder, open_index=opened, empty_index=lambda: PartitionIndex(embedder.dim),
         save_index=saved if path is not None else None, threshold=settings.similarity_threshold,
+        timed=timed,
     )  # fmt: skip

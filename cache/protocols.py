@@ -3,6 +3,7 @@ contract suite in tests/ that runs against every one of them."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -20,6 +21,22 @@ ASKED = 200_000  # pairs of question and principal that are remembered
 RECEIPTS = 200_000  # receipts that a store keeps, the newest
 
 Clock = Callable[[], float]  # seconds since the Unix epoch; injected so that tests own the time
+
+
+class Stage(StrEnum):
+    """The parts of a lookup by meaning that take time, in this order."""
+
+    EMBED = "embed"  # the question's vector, the wait for its batch included
+    INDEX = "index"  # its nearest neighbours, and their entries from the store
+    GUARDS = "guards"  # what the guards say of every neighbour
+    READER = "reader"  # the pairs that passed them
+
+
+Timed = Callable[[Stage, float], None]  # is told what a stage took, in seconds; also of one that failed
+
+
+def untimed(stage: Stage, seconds: float) -> None:
+    """Nobody wants to know."""
 
 
 class Resource(Protocol):

@@ -7,7 +7,7 @@ headers stand on errors too, or a browser would hide them.
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any
 
@@ -100,16 +100,15 @@ class Api:
         return await self._guarded(request, lambda call: self._tell(request, call, self._gateway.relay))
 
     async def _tell(self, request: web.BaseRequest, call: Call, journey: Journey) -> web.StreamResponse:
-        started_s = time.perf_counter()
         async with journey(call) as reply:
-            self._metrics.replied(reply.status, reply.source, time.perf_counter() - started_s)
+            self._metrics.replied(reply.status, reply.source, time.perf_counter() - call.came_s)
             headers = [*reply.headers, ("X-Request-Id", call.request_id), *self._cors(request)]
             if reply.stream is None:
                 return whole(request, reply.status, headers, reply.body or b"")
-            return await self._stream(request, reply, headers)
+            return await self._stream(request, reply, headers, call)
 
     async def _stream(
-        self, request: web.BaseRequest, reply: Reply, headers: list[tuple[str, str]]
+        self, request: web.BaseRequest, reply: Reply, headers: list[tuple[str, str]], call: Call
     ) -> web.StreamResponse:
         response = web.StreamResponse(status=reply.status, headers=_multi(headers))
         assert reply.stream is not None
@@ -117,7 +116,7 @@ class Api:
             response.force_close()
         await response.prepare(request)
         try:
-            await _write_all(response, reply.stream)
+            await self._write_all(response, reply, call)
         except ConnectionError:
             raise  # the client left
         except Exception as trouble:
@@ -132,6 +131,16 @@ class Api:
             return response
         await response.write_eof()
         return response
+
+    async def _write_all(self, response: web.StreamResponse, reply: Reply, call: Call) -> None:
+        assert reply.stream is not None
+        timed = response.content_type != "text/event-stream"  # only then a piece is a token
+        async with aclosing(reply.stream) as pieces:  # type: ignore[type-var]
+            async for piece in pieces:
+                await response.write(piece)
+                if not timed:
+                    timed = True
+                    self._metrics.first_token(reply.source, time.perf_counter() - call.came_s)
 
     # ── small doors ──────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -205,7 +214,7 @@ class Api:
             headers = [*told.headers, *_PRIVATE, ("X-Request-Id", call.request_id)]
             if told.stream is None:
                 return whole(request, told.status, headers, told.body or b"")
-            return await self._stream(request, told, headers)
+            return await self._stream(request, told, headers, call)
 
         return await self._guarded(request, done, enter=enter)
 
@@ -327,12 +336,6 @@ def _target(request: web.BaseRequest) -> str:
     if not target.startswith("/"):
         raise NotFound(f"{request.method} {target} is nothing that can be asked here.")
     return target
-
-
-async def _write_all(response: web.StreamResponse, stream: AsyncIterator[bytes]) -> None:
-    async with aclosing(stream) as pieces:  # type: ignore[type-var]
-        async for piece in pieces:
-            await response.write(piece)
 
 
 def _multi(headers: list[tuple[str, str]]) -> CIMultiDict[str]:

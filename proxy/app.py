@@ -25,7 +25,18 @@ from typing import Any, Protocol
 
 from aiohttp import web
 
-from cache import CacheSettings, Comparator, Judge, Reach, Rules, SharedBoard, StateError, TieredCache, open_cache
+from cache import (
+    CacheSettings,
+    Comparator,
+    Judge,
+    Reach,
+    Rules,
+    SharedBoard,
+    StateError,
+    TieredCache,
+    Timed,
+    open_cache,
+)
 from proxy import dashboard, shadow, warming
 from proxy.admin import Access, Admin, Audit, Route
 from proxy.admin.answers import Answers
@@ -75,10 +86,10 @@ _RESPONSES_S = 86_400.0  # how long replicas tell each other who keeps a respons
 
 
 class CacheOpener(Protocol):
-    """Opens the cache. judge: for the grey band; None = there is none."""
+    """Opens the cache. judge: for the grey band; None = there is none.  timed: is told what its stages took."""
 
     def __call__(
-        self, settings: CacheSettings, /, *, judge: Judge | None = None
+        self, settings: CacheSettings, /, *, judge: Judge | None = None, timed: Timed = ...
     ) -> AbstractAsyncContextManager[TieredCache]: ...
 
 
@@ -118,7 +129,7 @@ async def open_proxy(
         metrics = await stack.enter_async_context(Metrics())
         upstream = await stack.enter_async_context(Upstream())
         pool = WorkerPool()
-        metrics.working(lambda: pool.worked_s)
+        metrics.watching(pool, worked=lambda: pool.worked_s)
         probe_headers = [("Authorization", f"Bearer {worker_key}")] if worker_key else []
         health = await stack.enter_async_context(
             Health(pool, upstream, interval_s=settings.probe_s, headers=probe_headers)
@@ -139,7 +150,7 @@ async def open_proxy(
                 api_key=worker_key,
             )  # fmt: skip
             await stack.enter_async_context(judge)
-        cache = await stack.enter_async_context(cache_of(opened, judge=judge))
+        cache = await stack.enter_async_context(cache_of(opened, judge=judge, timed=metrics.took))
         measured = Measured(time.time)
         metrics.measuring(measured.all)
         await stack.enter_async_context(Logbook(measured, state_dir / "measured.json" if state_dir else None))

@@ -1,5 +1,6 @@
 """One request on its way through the house, and the reply that comes back. Facts only."""
 
+import time
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 
@@ -11,7 +12,8 @@ from proxy.auth import Tenant
 @dataclass(slots=True)  # not frozen: that would double the cost of making one
 class Call:
     """What came in at the door. headers: case-insensitive.  raw_headers: as they came, for the worker.
-    path: decoded, without the query.  target: path and query byte for byte."""
+    path: decoded, without the query.  target: path and query byte for byte.
+    came_s: when its last byte was here, on `time.perf_counter`."""
 
     method: str
     path: str
@@ -22,6 +24,7 @@ class Call:
     body: bytes
     tenant: Tenant
     request_id: str
+    came_s: float = field(default_factory=time.perf_counter)
 
 
 @dataclass(slots=True)

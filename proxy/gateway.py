@@ -159,6 +159,7 @@ class Gateway:
     async def _generate(self, call: Call, asked: Asked, miss: Miss, flight: Flight[Landed], since: int) -> None:
         """Fly: ask a worker, pass on what it says, keep the answer when it may be kept."""
         entry_id = self._cache.new_id() if asked.verdict.write > Reach.NOWHERE else 0
+        self._metrics.asking(time.perf_counter() - call.came_s)
         async with self._dispatch.ask(self._errands.of(call, asked.body, asked.model)) as (ride, reply):
             flight.begin(Head(reply.status, reply.headers, ride.choice.worker.name, ride.choice.reason, entry_id))
             if self._warming is not None:

@@ -1,6 +1,6 @@
 """What is counted, under Prometheus names (prometheus_client). The only door to that library.
 
-Identity, checked by a test: lookups = hits + misses, where every miss has one reason.
+Identity, checked by a test: lookups = hits + misses, and every miss has one reason and one kind (docs/metrics.md).
 Counting on the way of a request is one dictionary step; what was counted is told to prometheus_client when somebody
 reads it. With several processes each tells it once a second, into files that `multiprocess` adds up.
 """
@@ -12,16 +12,17 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from cache import Hit, Miss
+from cache import Hit, Miss, Stage
+from proxy.families import MeasuredRates, WorkerGauges
 from proxy.measured import Measurement
 from proxy.openai import Told
 from proxy.routing.choice import Choice
+from proxy.routing.worker import Worker
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _TELL_S: Final = 1.0
@@ -31,7 +32,7 @@ _SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0
 _COUNTERS: Final = {
     "lookups": ("Questions looked up", ()),
     "hits": ("Answers served from the cache", ("tier", "likeness")),
-    "misses": ("Lookups without an answer, by reason", ("reason",)),
+    "misses": ("Lookups without an answer, by kind and reason", ("kind", "reason")),
     "observed": ("Answers that would have been served, were the mode not observe", ("tier",)),
     "refused_candidates": ("Near entries that somebody objected to", ("by",)),
     "flights": ("Generations asked of workers", ()),
@@ -64,6 +65,23 @@ _COUNTERS: Final = {
     "warmup_tokens": ("Prompt tokens computed by warm-ups, by what became of them", ("use",)),
     "judge_verdicts": ("Questions put to the judge", ("outcome",)),
 }
+_HISTOGRAMS: Final = {
+    "reply_seconds": ("From the request's last byte to the reply's first", ("source",)),
+    "time_to_first_token_seconds": (
+        "From the request's last byte to the first bytes of a streamed answer", ("source",),
+    ),
+    "miss_overhead_seconds": ("From the request's last byte to asking a worker: what a miss costs", ()),
+    "lookup_stage_seconds": ("What the stages of a lookup by meaning took", ("stage",)),
+    "judge_seconds": ("From asking the judge to its verdict, late ones included", ()),
+}  # fmt: skip
+# Reason of a miss → its kind; the reasons are the cache's own words, and there are no others.
+KINDS: Final = {
+    "bypass": "bypass", "request": "bypass",
+    "refused": "refusal",
+    "broken": "error", "store-unavailable": "error", "embedder-unavailable": "error",
+    "not-in-session": "miss", "not-recent": "miss", "nothing-near": "miss", "empty-scope": "miss", "too-long": "miss",
+    "language": "miss", "no-embedder": "miss", "observed": "miss",
+}  # fmt: skip
 
 
 class Sample(NamedTuple):
@@ -84,10 +102,10 @@ class Metrics:
             name: Counter(f"rejoinder_{name}", text, labels, registry=self.registry)
             for name, (text, labels) in _COUNTERS.items()
         }
-        self._seconds = Histogram(
-            "rejoinder_reply_seconds", "From the request's last byte to the reply's first", ["source"],
-            buckets=_SECONDS, registry=self.registry,
-        )  # fmt: skip
+        self._histograms = {
+            name: Histogram(f"rejoinder_{name}", text, labels, buckets=_SECONDS, registry=self.registry)
+            for name, (text, labels) in _HISTOGRAMS.items()
+        }
         self._in_flight = Gauge(
             "rejoinder_requests_in_flight", "Requests being answered now", registry=self.registry,
             multiprocess_mode="livesum",
@@ -99,17 +117,14 @@ class Metrics:
             "rejoinder_vectors_owed", "Stored answers that wait for their vector", registry=self.registry,
             multiprocess_mode="livesum",
         )  # fmt: skip
-        self._judge_seconds = Histogram(
-            "rejoinder_judge_seconds", "From asking the judge to its verdict, late ones included", buckets=_SECONDS,
-            registry=self.registry,
-        )  # fmt: skip
         self._judging = Gauge(
             "rejoinder_judge_on", "Whether the judge passed its self-test and is asked", registry=self.registry,
             multiprocess_mode="min",
         )  # fmt: skip
-        self._measured: _MeasuredRates | None = None
+        self._read_when_asked: list[Any] = []
         self._counted: defaultdict[tuple[str, ...], float] = defaultdict(float)  # (name, label values …) → untold
-        self._timed: dict[str, tuple[list[int], list[float]]] = {}  # source → (untold by bucket, [untold sum])
+        # (histogram, label values …) → (untold by bucket, [untold sum])
+        self._timed: dict[tuple[str, ...], tuple[list[int], list[float]]] = {}
         self._in_flight_now = 0
         self._routed_to: set[str] = set()
         self._worked: Callable[[], float] = float  # 0.0
@@ -141,7 +156,8 @@ class Metrics:
             counted[("served_tokens",)] += found.entry.answer.tokens or 0
             counted[("served_prompt_tokens",)] += found.entry.answer.prompt_tokens or 0
         else:
-            counted[("misses", found.reason)] += 1
+            kind = KINDS.get(found.reason)
+            counted[("misses", kind, found.reason) if kind else ("misses", "miss", "other")] += 1
         for refusal in found.refused:
             counted[("refused_candidates", refusal.by)] += 1
 
@@ -199,11 +215,25 @@ class Metrics:
     def replied(self, code: int, source: str, seconds: float | None) -> None:
         """One reply that has begun. seconds: from the request's last byte to here; None = not worth timing."""
         self._counted[("replies", str(code), source)] += 1
-        if seconds is None:
-            return
-        timed = self._timed.get(source)
+        if seconds is not None:
+            self._time(("reply_seconds", source), seconds)
+
+    def first_token(self, source: str, seconds: float) -> None:
+        """The first bytes of a streamed answer went out. seconds: from the request's last byte to here."""
+        self._time(("time_to_first_token_seconds", source), seconds)
+
+    def asking(self, seconds: float) -> None:
+        """A worker is about to be asked. seconds: from the request's last byte to here."""
+        self._time(("miss_overhead_seconds",), seconds)
+
+    def took(self, stage: Stage, seconds: float) -> None:
+        """A stage of a lookup by meaning is over."""
+        self._time(("lookup_stage_seconds", stage.value), seconds)
+
+    def _time(self, key: tuple[str, ...], seconds: float) -> None:
+        timed = self._timed.get(key)
         if timed is None:
-            timed = self._timed[source] = ([0] * (len(_SECONDS) + 1), [0.0])
+            timed = self._timed[key] = ([0] * (len(_SECONDS) + 1), [0.0])
         timed[0][bisect_left(_SECONDS, seconds)] += 1
         timed[1][0] += seconds
 
@@ -249,7 +279,7 @@ class Metrics:
         """One question to the judge. seconds: None = it was not asked."""
         self._counted[("judge_verdicts", outcome)] += 1
         if seconds is not None:
-            self._judge_seconds.observe(seconds)
+            self._time(("judge_seconds",), seconds)
 
     def judging(self, on: bool) -> None:
         """Whether the judge is asked now."""
@@ -257,12 +287,17 @@ class Metrics:
 
     def measuring(self, measured: Callable[[], Iterable[Measurement]]) -> None:
         """Tell the false-hit rate too. measured: what is known now. With several processes each tells its own."""
-        self._measured = _MeasuredRates(measured)
-        self.registry.register(self._measured)
+        self._add(MeasuredRates(measured))
 
-    def working(self, worked: Callable[[], float]) -> None:
-        """Tell how long workers worked. worked: seconds since the process began."""
+    def watching(self, pool: Iterable[Worker], worked: Callable[[], float]) -> None:
+        """Tell what the workers said of themselves when they were last asked. With several processes each its own.
+        worked: how long they worked for us, in seconds since the process began."""
         self._worked = worked
+        self._add(WorkerGauges(pool, most=_MOST_WORKERS))
+
+    def _add(self, collector: Any) -> None:
+        self._read_when_asked.append(collector)
+        self.registry.register(collector)
 
     def workers(self, states: dict[str, int]) -> None:
         """How many workers are in each state."""
@@ -293,8 +328,8 @@ class Metrics:
             return self.registry
         together = CollectorRegistry()
         MultiProcessCollector(together)  # type: ignore[no-untyped-call]
-        if self._measured is not None:
-            together.register(self._measured)
+        for collector in self._read_when_asked:
+            together.register(collector)
         return together
 
     def _tell(self) -> None:
@@ -306,9 +341,9 @@ class Metrics:
             counter = self._counters[name]
             (counter.labels(*labels) if labels else counter).inc(count)
         timed, self._timed = self._timed, {}
-        for source, (buckets, (total,)) in timed.items():
+        for (name, *labels), (buckets, (total,)) in timed.items():
             # `observe` takes one value at a time; many at once go in by the values it keeps (checked by a test).
-            child = self._seconds.labels(source)
+            child: Any = self._histograms[name].labels(*labels) if labels else self._histograms[name]
             child._sum.inc(total)
             for value, count in zip(child._buckets, buckets, strict=True):
                 value.inc(count)
@@ -318,32 +353,3 @@ class Metrics:
         while True:
             await asyncio.sleep(_TELL_S)
             self._tell()
-
-
-class _MeasuredRates:
-    """Gauges that exist only while there is evidence for them: what is not known is absent, never 0."""
-
-    def __init__(self, measured: Callable[[], Iterable[Measurement]]) -> None:
-        self._of = measured
-
-    def collect(self) -> Iterable[Metric]:
-        names = ["tenant", "model"]
-        rate = GaugeMetricFamily(
-            "rejoinder_false_hit_rate", "Share of hits by meaning that were wrong; the comparator's error taken out",
-            labels=[*names, "bound"],
-        )  # fmt: skip
-        raw = GaugeMetricFamily(
-            "rejoinder_false_hit_rate_raw", "Share of hits by meaning that the comparator called wrong",
-            labels=[*names, "bound"],
-        )  # fmt: skip
-        evidence = GaugeMetricFamily(
-            "rejoinder_false_hit_evidence", "Hits by meaning that were checked; old ones fade", labels=names
-        )
-        for each in self._of():
-            pair = [each.tenant, each.model]
-            evidence.add_metric(pair, each.checks)
-            for family, found in ((rate, each.corrected), (raw, each.raw)):
-                if found is not None:
-                    for bound in ("estimate", "low", "high"):
-                        family.add_metric([*pair, bound], getattr(found, bound))
-        return (rate, raw, evidence)

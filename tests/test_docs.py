@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from tables import TABLES, written
 
 from proxy.cli import cli
 from proxy.controls import _BODY_WORDS
@@ -106,9 +107,15 @@ def test_what_is_there_is_not_called_coming() -> None:
 def test_every_metric_that_is_named_is_told() -> None:
     metrics = Metrics()
     metrics.measuring(list)
+    metrics.watching((), worked=float)
     told = set(re.findall(r"^# TYPE (\w+)", metrics.exposition().decode(), re.MULTILINE))
     for name, text in TEXTS.items():
         assert set(re.findall(r"`(rejoinder_\w+)", text)) <= told, name
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_table_that_is_made_from_the_code_is_current(name: str) -> None:
+    assert written(name) == TABLES[name][1](), "python tests/support/tables.py writes it anew"
 
 
 def admin_routes() -> list[tuple[str, str, str, str]]:

@@ -119,7 +119,7 @@ DOORS = {
         "cache/reader/refining.py",
         "cache/reader/training.py",
     },
-    "prometheus_client": {"proxy/metrics.py"},
+    "prometheus_client": {"proxy/metrics.py", "proxy/families.py"},
     "typer": {"proxy/cli.py", "proxy/workers_cli.py"},
     "rich": {"proxy/cli.py", "proxy/evaluation/progress.py"},
     "matplotlib": {"proxy/evaluation/plot.py"},

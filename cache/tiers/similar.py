@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import functools
 import logging
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
@@ -15,7 +16,7 @@ from typing import Any, Self, TypeVar
 
 from cache.entry import Entry, Vector
 from cache.errors import EmbedderUnavailable, StoreUnavailable, TextTooLong
-from cache.protocols import Embedder, EntryStore, Row, VectorIndex
+from cache.protocols import Embedder, EntryStore, Row, Stage, Timed, VectorIndex, untimed
 from cache.question import Question, Reach, Scope
 from cache.traits import language
 
@@ -31,7 +32,8 @@ class SimilarTier:
     used while the store is away.  save_index: writes a snapshot, given (index,
     position, call); it may wait, and reads the index in pieces through `call`, which runs them on the index's thread.
     k: how many neighbours are read.  deadline_s: how long index and store together may take.
-    threshold: cosine in [0, 1], the operator's; it never goes below the embedder's own."""
+    threshold: cosine in [0, 1], the operator's; it never goes below the embedder's own.
+    timed: is told what embedding a question and finding its neighbours took."""
 
     name = "similar"
 
@@ -39,7 +41,7 @@ class SimilarTier:
         self, store: EntryStore, embedder: Embedder, *,
         open_index: Callable[[], Awaitable[VectorIndex]], empty_index: Callable[[], VectorIndex],
         save_index: Callable[[VectorIndex, int, Caller], None] | None = None,
-        threshold: float | None = None, k: int = 8, deadline_s: float = 0.1,
+        threshold: float | None = None, k: int = 8, deadline_s: float = 0.1, timed: Timed = untimed,
     ) -> None:  # fmt: skip
         self._store = store
         self._embedder = embedder
@@ -51,6 +53,7 @@ class SimilarTier:
         self._k = k
         self._deadline_s = deadline_s
         self._asked_threshold = threshold
+        self._timed = timed
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="rejoinder-index")
 
     async def __aenter__(self) -> Self:
@@ -110,8 +113,12 @@ class SimilarTier:
 
     async def embed(self, text: str, *, deadline_s: float | None = None) -> Vector:
         """deadline_s: None = the embedder's own. Raises TextTooLong, EmbedderUnavailable."""
-        if deadline_s is None:
-            return await self._embedder.embed(text)
+        if deadline_s is None:  # somebody waits for it
+            began_s = time.perf_counter()
+            try:
+                return await self._embedder.embed(text)
+            finally:
+                self._timed(Stage.EMBED, time.perf_counter() - began_s)
         return await self._embedder.embed(text, deadline_s=deadline_s)
 
     def compares(self, entry: Entry) -> bool:
@@ -132,6 +139,7 @@ class SimilarTier:
 
     async def find(self, question: Question, vector: Vector) -> list[tuple[Entry, float]]:
         """Neighbours that still exist, best first, with their cosine. Raises StoreUnavailable."""
+        began_s = time.perf_counter()
         try:
             async with asyncio.timeout(self._deadline_s):
                 near = await self._on_thread(self._held.search, question.scope, vector, self._k)
@@ -141,6 +149,8 @@ class SimilarTier:
                 entries = await self._store.get([entry_id for entry_id, _ in near])
         except TimeoutError as late:
             raise StoreUnavailable(f"no neighbours within {self._deadline_s * 1000:g} ms") from late
+        finally:
+            self._timed(Stage.INDEX, time.perf_counter() - began_s)
         return [(entry, cosine[entry.id]) for entry in entries]
 
     async def vectors(self, entry_ids: Sequence[int]) -> dict[int, Vector]:

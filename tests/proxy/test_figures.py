@@ -60,7 +60,7 @@ def test_hits_and_misses_are_timed_apart() -> None:
 def test_what_was_saved_is_priced_by_what_generated_tokens_cost_here() -> None:
     """600 tokens served; workers wrote 1,000 in 50 s of work on 2 GPUs: 0.1 GPU-seconds each."""
     metrics = counted()
-    metrics.working(lambda: 50.0)
+    metrics.watching((), worked=lambda: 50.0)
     samples = [*metrics.samples(), Sample("rejoinder_upstream_tokens_total", {}, 1_000)]
     saved = Figures(samples).saved(Price(3.6, "EUR", 2))
     assert (saved["completion_tokens"], saved["gpu_s_per_token"], saved["gpu_s"]) == (600, 0.1, 60.0)

@@ -1,6 +1,9 @@
 """What is counted: the identities that must hold, and that no label grows with what clients or workers say."""
 
 import asyncio
+import re
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,9 +12,24 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from cache import Answer, Entry, Hit, Kind, Likeness, Miss, Outcome, Rate, Reach, Refusal, Scope, inadmissible
+from cache import (
+    Answer,
+    Entry,
+    Hit,
+    Kind,
+    Likeness,
+    Miss,
+    Outcome,
+    Rate,
+    Reach,
+    Refusal,
+    Scope,
+    Stage,
+    Why,
+    inadmissible,
+)
 from proxy.measured import Measurement
-from proxy.metrics import _SECONDS, Metrics
+from proxy.metrics import _SECONDS, KINDS, Metrics
 from proxy.openai import Told
 
 
@@ -39,7 +57,7 @@ def total(metrics: Metrics, name: str) -> float:
     return sum(value for key, value in counted(metrics).items() if key.split()[0] == name)
 
 
-REASONS = ["not-recent", "nothing-near", "refused", "bypass", "request", "store-unavailable"]
+REASONS = [*KINDS, "a reason that nobody thought of"]
 FOUND = st.lists(
     st.builds(
         hit,
@@ -60,8 +78,43 @@ def test_lookups_are_hits_and_misses_and_nothing_else(found: list[Hit | Miss]) -
     hits, misses = total(metrics, "rejoinder_hits_total"), total(metrics, "rejoinder_misses_total")
     assert total(metrics, "rejoinder_lookups_total") == len(found) == hits + misses
     assert hits == sum(isinstance(each, Hit) for each in found)
+    kinds = {key.partition("kind=")[2].split()[0] for key in counted(metrics) if key.startswith("rejoinder_misses_t")}
+    assert kinds <= {"miss", "refusal", "error", "bypass"}
     tokens = sum(each.entry.answer.tokens or 0 for each in found if isinstance(each, Hit))
     assert total(metrics, "rejoinder_served_tokens_total") == tokens
+
+
+def test_every_reason_that_the_cache_gives_has_its_kind() -> None:
+    """Read from the source, so that a new reason cannot become an unknown one."""
+    package = Path(__file__).parents[2] / "cache"
+    source = "".join(path.read_text(encoding="utf-8") for path in package.rglob("*.py"))
+    given = set(re.findall(r'\bMiss\("([^"]+)"', source)) | set(
+        re.findall(r'reason = "([^"]+)" if [^\n]+ else "', source)
+    )
+    assert len(given) >= 8
+    assert given | {why.value for why in Why} - {"miss"} <= set(KINDS)
+
+
+def test_a_reason_that_nobody_listed_makes_no_label_of_its_own() -> None:
+    metrics = Metrics()
+    metrics.looked_up(Miss("whatever a later version says"))
+    assert counted(metrics)["rejoinder_misses_total kind=miss reason=other"] == 1
+
+
+@pytest.mark.parametrize(
+    "time, sample",
+    [
+        (lambda m: m.first_token("recent", 0.002),
+         "rejoinder_time_to_first_token_seconds_bucket le=0.0025 source=recent"),
+        (lambda m: m.asking(0.002), "rejoinder_miss_overhead_seconds_bucket le=0.0025"),
+        (lambda m: m.took(Stage.EMBED, 0.002), "rejoinder_lookup_stage_seconds_bucket le=0.0025 stage=embed"),
+        (lambda m: m.judged("yes", 0.002), "rejoinder_judge_seconds_bucket le=0.0025"),
+    ],
+)  # fmt: skip
+def test_what_takes_time_has_a_histogram(time: Callable[[Metrics], None], sample: str) -> None:
+    metrics = Metrics()
+    time(metrics)
+    assert counted(metrics)[sample] == 1
 
 
 def test_a_hit_is_counted_by_tier_and_likeness() -> None:
