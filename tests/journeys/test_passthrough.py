@@ -1,7 +1,9 @@
 """Everything that is not cached passes byte for byte. The list of the issue; routing cases 2, 4, 35, 36, 50."""
 
 import asyncio
+import gc
 import gzip
+import tracemalloc
 from typing import Any
 from urllib.parse import quote
 
@@ -9,7 +11,7 @@ import aiohttp
 import orjson
 import pytest
 from aiohttp import web
-from house import CHAT, OpenHouse, request, until
+from house import CHAT, OpenHouse, request, turns, until
 from scripted import Asked, ScriptedWorker, chunked, completion, stream_of
 from yarl import URL
 
@@ -330,3 +332,29 @@ async def test_a_stream_of_anything_else_passes_too(house: OpenHouse) -> None:
 
     async with ScriptedWorker(answer) as worker, house([worker]) as h:
         assert (await h.send("POST", "/v9/think", json={})).body == data
+
+
+@pytest.mark.proof
+async def test_memory_does_not_grow_with_requests_that_are_over(house: OpenHouse) -> None:
+    """30 (litellm#17388, #13891): pools that kept something of each request. A thousand at a time, no soak of hours."""
+    async with house(workers=2, embedder="none") as h:
+
+        async def thousand() -> int:
+            for number in range(1000):
+                path = (CHAT, "/v1/responses")[number % 2]  # the simulated worker knows no responses: a relayed 404
+                body = {"model": "demo", "messages": turns("Hi"), "input": "Hi", "stream": number % 4 < 2}
+                told = await h.send("POST", path, json=body, headers={"Cache-Control": "no-store"})
+                assert told.status == (200 if path == CHAT else 404)
+            await h.until(lambda: h.at_rest)
+            for worker in h.workers:
+                worker.calls.clear()  # the simulated worker keeps what it was asked
+            gc.collect()
+            return tracemalloc.get_traced_memory()[0]
+
+        tracemalloc.start()
+        try:
+            await thousand()
+            first = await thousand()
+            assert await thousand() - first < 256 << 10
+        finally:
+            tracemalloc.stop()

@@ -434,6 +434,22 @@ async def test_time_that_we_do_not_read_is_not_the_worker_s_silence(upstream: Up
         assert got.endswith(b"data: [DONE]\n\n")
 
 
+async def test_a_connection_that_lay_idle_longer_than_an_answer_may_is_used_again_unharmed(upstream: Upstream) -> None:
+    """43 (aiohttp#12953): a read timer that ran on in the pool made the next request on that connection time out."""
+
+    async def twice(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for _ in range(2):
+            await read_request(reader)
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+
+    async with scripted(twice) as (worker, made):
+        for _ in range(2):
+            async with upstream.ask(worker, "POST", "/", JSON, b"{}", first_byte_s=0.05, idle_s=0.05) as reply:
+                assert await reply.read() == b"ok"
+            await asyncio.sleep(0.2)  # longer than both limits: this *is* the thing under test
+        assert len(made) == 1, "the same connection"
+
+
 # -- leaving ---------------------------------------------------------------------------------------------------------
 
 
