@@ -137,16 +137,19 @@ class Health:
             # Silence is not a no: it counts only if no answer flowed meanwhile.
             self._failed(worker, f"no reply to a probe within {self._timeout_s:g} s", grace_s=self._interval_s)
         except WorkerUnreachable as error:
-            self._failed(worker, error.trouble, grace_s=self._interval_s if error.connected else 0.0)
+            if error.connected:
+                self._failed(worker, error.trouble, grace_s=self._interval_s)
+            else:
+                self._failed(worker, error.trouble, refused=True)
         except WorkerFailed as error:
             self._failed(worker, error.trouble, grace_s=self._interval_s)
         else:
             if status >= 500:
                 self._failed(worker, f"/v1/models answered {status}")
             else:
-                # Before it is UP, so that whoever is sent there finds the right generation. One that is DOWN becomes a
+                # Before it is UP, so that whoever is sent there finds the right generation. One that was away becomes a
                 # new one in any case, and is measured after.
-                if measure and worker.state is not State.DOWN:
+                if measure and not worker.was_away:
                     await self._measure(worker)
                 # 401 and 404 are an answer too: it lives, and only does not tell us what it serves
                 self._pool.answered(worker, cards_of(body) if status == 200 else None)
@@ -165,8 +168,8 @@ class Health:
         async with self._upstream.ask(worker, "GET", path, self._headers, proves_life=False) as reply:
             return reply.status, await reply.read()
 
-    def _failed(self, worker: Worker, trouble: str, *, grace_s: float = 0.0) -> None:
-        self._pool.probe_failed(worker, trouble, down_after=self._down_after, grace_s=grace_s)
+    def _failed(self, worker: Worker, trouble: str, *, grace_s: float = 0.0, refused: bool = False) -> None:
+        self._pool.probe_failed(worker, trouble, down_after=self._down_after, grace_s=grace_s, refused=refused)
 
 
 def cards_of(body: bytes) -> Mapping[str, Card] | None:

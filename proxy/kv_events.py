@@ -7,7 +7,7 @@
     worker UP ──▶ GET /kv_event_sources ──▶ one KvStream per data-parallel rank ──lost──▶ ask again
                         └─ none ──▶ ask again rarely, or when the worker comes back as a new generation
 
-A worker that goes DOWN is forgotten at once, whether its engine died or not: back UP it is a new generation, and its
+A worker that goes DOWN is forgotten at once, whether its engine died or not: when it is back UP, its
 publisher replays what it still has.
 """
 

@@ -54,11 +54,12 @@ class Worker:
     identity: what session hashing sees; the url unless the operator names the worker (then it may change address).
     seed: xxh3-64 of the identity.
     models: ids that it serves; empty = not known (not probed yet, or its /v1/models may not be read by us).
+    generation: which of its lives this is, see `proxy.routing.workers`.
     in_flight: requests booked in this generation.  in_flight_before: booked in earlier ones, not given back yet.
     placed: work placed there, exponentially decayed, in units that only compare inside one pool.
     suspect: `Health` is to probe it now.  guest: called when a request is booked; whoever uses idle time then leaves.
     silent: the last failed probe got no reply, which may be a busy worker; False where it refused or said no itself.
-    was_away: it could not be reached at all; when it answers again, it is a new generation, draining or not.
+    was_away: it refused connections; when it answers again, it is a new generation, draining or not.
     gauges: what its /metrics said last; None = it has none, or was not asked yet.
 
     Times on the pool's clock (time.monotonic); -inf = never:

@@ -3,10 +3,13 @@
 Lives here: state, and the only functions that change it. Pure: time comes from an injected clock, nothing waits.
 Must not live here: probing (`proxy.health`), asking (`proxy.upstream`), choosing (`router`).
 
-    UNKNOWN ──probe ok──▶ UP ◀──undrain── DRAINING      generation grows at each DOWN ──▶ UP, and when its /metrics
-       │                  │ ▲                           names a later start: whatever the worker held before (KV
-       └──2 failures──▶  DOWN                           blocks, requests) counts as lost.
-                                                        A connect error goes to DOWN at once; 4xx never counts.
+    UNKNOWN ──probe ok──▶ UP ◀──undrain── DRAINING      A connect error goes to DOWN at once; 4xx never counts.
+       │                  │ ▲
+       └──2 failures──▶  DOWN
+
+`generation` counts a worker's lives: it grows when a worker answers again that refused connections, and when its
+/metrics name a later start. Whatever it held before (KV blocks, stored responses, requests) counts as lost then. A
+worker that was only silent, or said that it is ill, is the same one: it still has them.
 
 A worker that comes back is on trial (half open) until it has sent a byte of an answer: `eligible` lets only a few
 requests go there. One that answers 429 or 503 is busy, not dead.
@@ -151,7 +154,7 @@ class WorkerPool:
         if (before := self._gone.pop(worker.url, None)) is not None:
             worker.generation = before + 1  # what was noted of its earlier life must not be taken for this one's
         self._workers[worker.url] = worker
-        self._level(worker)
+        worker.placed = self._least_placed(worker)
         self.changed()
         return worker
 
@@ -213,16 +216,21 @@ class WorkerPool:
         changed = False
         if cards is not None and cards != worker.cards:
             worker.cards, worker.models, changed = dict(cards), frozenset(cards), True
-        if worker.was_away or worker.state is State.DOWN:
-            self._come_back(worker)
+        if worker.was_away:
+            self._live_again(worker)
             changed = True
+        elif worker.state is State.DOWN:
+            worker.returned_s = self.clock()
+            worker.placed = max(worker.placed, self._least_placed(worker))
         if worker.state in (State.UNKNOWN, State.DOWN):
             worker.state, worker.down_because, changed = State.UP, None, True
         if changed:
             self.changed()
 
-    def probe_failed(self, worker: Worker, trouble: str, *, down_after: int = 2, grace_s: float = 0.0) -> None:
-        """A probe failed; `down_after` in a row make DOWN.
+    def probe_failed(
+        self, worker: Worker, trouble: str, *, down_after: int = 2, grace_s: float = 0.0, refused: bool = False
+    ) -> None:
+        """A probe failed; `down_after` in a row make DOWN.  refused: there is nobody at the address.
 
         grace_s: not if answers flowed in the last so many seconds. For probes that got no reply: a long prefill or a
         compile starves /health while the worker is well (rllm#926, sglang#22511). 0 where the worker itself said no, or
@@ -238,7 +246,7 @@ class WorkerPool:
         worker.failures += 1
         if worker.failures < down_after:
             return
-        worker.was_away = worker.was_away or not worker.silent
+        worker.was_away = worker.was_away or refused
         if worker.state in (State.UP, State.UNKNOWN):
             worker.state, worker.down_because = State.DOWN, DownBecause.PROBE
             self.changed()
@@ -277,25 +285,25 @@ class WorkerPool:
         if before is None or gauges is None or before.started_s is None or gauges.started_s is None:
             return
         if gauges.started_s > before.started_s:
-            self._come_back(worker)
+            self._live_again(worker)
             worker.gauges = gauges
             self.changed()
         elif gauges.started_s < before.started_s:
             worker.gauges = gauges.started(before.started_s)
 
-    def _come_back(self, worker: Worker) -> None:
+    def _live_again(self, worker: Worker) -> None:
         worker.generation += 1
         worker.was_away = False
         worker.gauges = None
         worker.returned_s, worker.busy_until_s = self.clock(), NEVER
         worker.in_flight_before += worker.in_flight
         worker.in_flight = 0
-        self._level(worker)
+        worker.placed = self._least_placed(worker)
 
-    def _level(self, worker: Worker) -> None:
-        """A worker that joins starts as the least used of the others: at zero, every paced request would go to it."""
+    def _least_placed(self, worker: Worker) -> float:
+        """Of the others: what a worker that joins starts with. At zero, every paced request would go to it."""
         others = (w.placed for w in self._workers.values() if w is not worker and w.state is State.UP)
-        worker.placed = min(others, default=0.0)
+        return min(others, default=0.0)
 
     # -- what the router reads -------------------------------------------------------------------------------------
 

@@ -47,6 +47,8 @@ def test_a_worker_that_drains_or_fails_a_probe_still_has_its_responses(pool: Wor
     for _ in range(2):
         pool.probe_failed(worker, "no reply", grace_s=2.0)
     assert pins.worker(pool, "t", "resp_1") is worker
+    pool.answered(worker)
+    assert pins.worker(pool, "t", "resp_1") is worker, "it never died"
     pool.drain(worker)
     assert pins.worker(pool, "t", "resp_1") is worker
 

@@ -1,4 +1,5 @@
 import contextlib
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -56,8 +57,32 @@ def test_two_failed_probes_make_down_and_one_good_one_up() -> None:
     pool.probe_failed(worker, "x")
     assert worker.state is State.DOWN and worker.down_because is DownBecause.PROBE and worker.trouble == "x"
     pool.answered(worker)
-    assert worker.state is State.UP and worker.generation == 1 and worker.trouble is None
+    assert worker.state is State.UP and worker.on_trial and worker.trouble is None
     assert worker.models == {"m"}
+
+
+@pytest.mark.parametrize(("how", "lives"), [({}, 0), ({"grace_s": 2.0}, 0), ({"refused": True}, 1)])
+def test_only_one_that_refused_connections_is_another_one_when_it_is_back(how: dict[str, Any], lives: int) -> None:
+    """A long compile starves every probe. What runs there still runs, and what it holds it still holds."""
+    pool = pool_of()
+    worker = pool.find("a:1")
+    with pool.booked(worker):
+        for _ in range(2):
+            pool.probe_failed(worker, "x", **how)
+        assert worker.state is State.DOWN
+        pool.answered(worker)
+        assert worker.state is State.UP and worker.on_trial and worker.generation == lives
+        assert (worker.in_flight, worker.in_flight_before) == (1 - lives, lives)
+
+
+def test_a_worker_that_was_silent_for_long_does_not_get_every_paced_request_when_it_is_back() -> None:
+    pool = pool_of("http://a:1", "http://b:1")
+    worker, other = pool
+    for _ in range(2):
+        pool.probe_failed(worker, "x", grace_s=2.0)
+    with pool.booked(other, 5000.0):
+        pool.answered(worker)
+    assert worker.placed == other.placed > 0.0
 
 
 def test_a_failure_between_good_probes_is_forgotten() -> None:
@@ -176,7 +201,19 @@ def test_requests_of_an_earlier_life_do_not_weigh_on_a_worker_that_came_back() -
 @given(
     st.lists(
         st.sampled_from(
-            ["book", "book", "return first", "return last", "refuse", "probe", "answer", "bytes", "drain", "undrain"]
+            [
+                "book",
+                "book",
+                "return first",
+                "return last",
+                "refuse",
+                "probe",
+                "refused probe",
+                "answer",
+                "bytes",
+                "drain",
+                "undrain",
+            ]
         ),
         max_size=200,
     )
@@ -198,6 +235,8 @@ def test_counters_are_never_negative_and_end_at_zero_under_flapping(steps: list[
                 pool.unreachable(worker)
             case "probe":
                 pool.probe_failed(worker, "x")
+            case "refused probe":
+                pool.probe_failed(worker, "x", refused=True)
             case "answer":
                 pool.answered(worker)
             case "bytes":
@@ -327,7 +366,7 @@ def test_a_worker_that_was_restarted_while_it_drained_comes_back_as_a_new_one() 
     worker = pool.find("a:1")
     pool.drain(worker)
     for _ in range(2):
-        pool.probe_failed(worker, "refused")
+        pool.probe_failed(worker, "refused", refused=True)
     pool.undrain(worker)
     pool.answered(worker)
     assert worker.state is State.UP and worker.generation == 1 and worker.on_trial
