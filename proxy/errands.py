@@ -13,7 +13,7 @@ from proxy.routing.choice import Prompt
 from proxy.routing.identity import Identity, identify
 from proxy.routing.keys import KeyWatch
 from proxy.routing.pins import RESPONSES
-from proxy.routing.trail import trail_of
+from proxy.routing.trail import trail_of, unread
 
 log = logging.getLogger(__name__)
 
@@ -69,4 +69,4 @@ def prompt_of(call: Call, body: Mapping[str, Any], model: str | None, who: Ident
     trail = trail_of(body) if body.get("previous_response_id") is None else None
     # Its stream begins with an event that waits for no token, so its first byte tells nothing of the prefill.
     stream = openai.wants_stream(body) and call.path != RESPONSES
-    return Prompt(model, session, trail, len(call.body), stream)
+    return Prompt(model, session, trail, len(call.body), stream, unread(body))

@@ -13,13 +13,15 @@ class Prompt:
 
     model: None = the request names none.  session: the digest from `identity`; None = no session.
     trail: None = its prompt has no prefix worth remembering.  size: bytes of the body, where there is no trail.
-    stream: the first byte of the answer tells that the prompt was computed."""
+    stream: the first byte of the answer tells that the prompt was computed.
+    unread: the worker will compute all of it, whatever is in its cache, see `proxy.routing.trail.unread`."""
 
     model: str | None
     session: str | None = None
     trail: Trail | None = None
     size: int = 0
     stream: bool = False
+    unread: bool = False
 
 
 @dataclass(frozen=True, slots=True)

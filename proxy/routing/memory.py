@@ -15,6 +15,8 @@ from typing import Final
 TOKENS_A_MARK: Final = 64  # of English; only the bound depends on it
 UNKNOWN_TOKENS: Final = 262_144  # KV room of a worker that does not say
 _SMALLEST: Final = 64  # marks
+_LARGEST: Final = 262_144  # marks, about 100 B each: of 17 million tokens, whatever a worker says of itself
+_MODEST: Final = 4  # times a prompt's marks, at most the room
 _MISS: Final = 0.5  # of what was predicted, and less, is a miss
 _WORTH: Final = 128  # predicted tokens, before a miss says anything
 _MISSES: Final = 3  # in a row, all of them total: it was emptied
@@ -41,10 +43,20 @@ class Memory:
 
     def room(self, tokens: int | None) -> None:
         """How many tokens its KV cache holds; None = not known."""
-        self._room = max(_SMALLEST, (UNKNOWN_TOKENS if tokens is None else tokens) // TOKENS_A_MARK)
+        marks = (UNKNOWN_TOKENS if tokens is None else tokens) // TOKENS_A_MARK
+        self._room = min(max(_SMALLEST, marks), _LARGEST)
 
     def __len__(self) -> int:
         return len(self.marks)
+
+    @property
+    def most(self) -> int:
+        """How many marks there is room for, as far as its answers have taught."""
+        return max(_SMALLEST, int(self._room * self._share))
+
+    def modest(self, marks: Sequence[int]) -> bool:
+        """Whether so long a prompt leaves most of what is remembered in place."""
+        return len(marks) * _MODEST <= self.most
 
     def known(self, marks: Sequence[int], fresh_after_s: float = 0.0) -> int:
         """How many of a prompt's first marks are here; fresh_after_s: and were read after that."""
@@ -65,7 +77,7 @@ class Memory:
         for mark in reversed(marks):
             held.pop(mark, None)
             held[mark] = now_s
-        room = max(_SMALLEST, int(self._room * self._share))
+        room = self.most
         # In batches: finding the oldest entry of a dictionary means stepping over all that were taken out before it.
         if len(held) > room + room // 8:
             for mark in list(islice(held, len(held) - room)):

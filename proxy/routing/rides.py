@@ -97,7 +97,7 @@ class Ride:
 
     __slots__ = (
         "__weakref__", "_begun_s", "_booking", "_books", "_generation", "_home", "_queued", "_uncached",
-        "choice", "desk", "generation", "prompt", "ttft_ms",
+        "_unread", "choice", "desk", "generation", "prompt", "ttft_ms",
     )  # fmt: skip
 
     def __init__(self, books: Books, desk: Desk, choice: Choice, prompt: Prompt) -> None:
@@ -114,6 +114,7 @@ class Ride:
         self._generation = -1  # not begun, or its prefill is over
         self._queued = 0
         self._begun_s = 0.0
+        self._unread = prompt.trail.marks if prompt.trail is not None else ()  # not in the worker's memory yet
 
     def __enter__(self) -> "Ride":
         self._booking.__enter__()
@@ -123,8 +124,10 @@ class Ride:
         self._queued = desk.backlog
         desk.backlog += self._uncached
         desk.queue += 1
-        if self.prompt.trail is not None:
-            desk.memory.read(self.prompt.trail.marks, self._begun_s)
+        # At once, so that a burst of its like comes here. One that pushes much else out of memory has to be answered
+        # first: the worker may refuse it.
+        if desk.memory.modest(self._unread):
+            self._read()
         if not self.prompt.stream:  # a whole answer comes long after its prompt was computed
             pace = desk.pace
             needed_ms = pace.base_ms + (self._queued + self._uncached) / pace.rate
@@ -137,6 +140,11 @@ class Ride:
         self.computed()
         self._booking.__exit__(kind, error, trace)
 
+    def _read(self) -> None:
+        marks, self._unread = self._unread, ()
+        if marks:
+            self.desk.memory.read(marks, self._begun_s)
+
     def computed(self) -> None:
         """Its prompt is in the KV cache (or nobody wants it any more)."""
         if self._generation == self.desk.generation:
@@ -145,8 +153,11 @@ class Ride:
         self._generation = -1
 
     def answered(self) -> None:
-        """The worker took the request: whatever comes, the session's prefix is there."""
+        """The worker took the request: whatever comes, the session's prefix is there. Unless it died since."""
         prompt, worker = self.prompt, self.desk.worker
+        if worker.generation != self.generation:
+            return
+        self._read()
         if prompt.session is not None:
             self._home = self._books.homes.settle(prompt.session, worker.url, worker.generation)
 
@@ -159,24 +170,26 @@ class Ride:
     def told(self, tokens: int, cached: int | None, written: int) -> None:
         """The answer's `usage`. cached: None = the worker does not say (--enable-prompt-tokens-details)."""
         books, desk, prompt = self._books, self.desk, self.prompt
-        if tokens <= 0:
+        if tokens <= 0 or desk.worker.generation != self.generation:
             return
         if desk.worker.gauges is not None:
             desk.memory.room(desk.worker.gauges.kv_tokens)
         desk.worker.placed += books.pool.placement_weight() * written * WRITTEN_COSTS
-        if prompt.trail is not None:
-            books.measured(prompt.model, prompt.trail.size, tokens)
+        trail = prompt.trail
+        media = trail is not None and trail.media  # its tokens do not go by its bytes, nor their time by their number
+        if trail is not None and not media:
+            books.measured(prompt.model, trail.size, tokens)
         if cached is not None:
             desk.saved += cached
             desk.memory.told(self.choice.resident, cached)
-        if self.ttft_ms is not None:
+        if self.ttft_ms is not None and not media:
             uncached = tokens - cached if cached is not None else self._uncached
             for pace in (desk.pace, books.pace):
                 pace.observe(uncached=uncached, queued=self._queued, ttft_ms=self.ttft_ms)
         home = self._home
         if home is not None and home.url == desk.worker.url:
-            marks = prompt.trail.marks if prompt.trail is not None else ()
+            marks = trail.marks if trail is not None else ()
             home.tokens, home.steps, home.mark = tokens + written, len(marks), marks[-1] if marks else 0
         exact = books.exact(desk.worker)
-        if exact is not None and prompt.trail is not None and prompt.session is not None:
-            books.prefixes.ended(prompt.session, prompt.trail, tokens, written, exact)
+        if exact is not None and trail is not None and not media and prompt.session is not None:
+            books.prefixes.ended(prompt.session, trail, tokens, written, exact)

@@ -151,7 +151,7 @@ class Router:
         trail, prefixes, books = prompt.trail, self.prefixes, self._books
         size = trail.size if trail is not None else prompt.size
         tokens = int(size / books.bytes_a_token(prompt.model)) if size else _TOKENS_WITHOUT_TRAIL
-        marks = trail.marks if trail is not None else ()
+        marks = trail.marks if trail is not None and not prompt.unread else ()
         deepest = prefixes.deepest(trail) if trail is not None and marks else 0
         exact_of = books.exact if deepest else None
         weight, rate = self._pool.placement_weight(), self._pace.rate
@@ -165,7 +165,7 @@ class Router:
         dearest = own * tokens / rate
         now_s = self._pool.clock()
         home_url, told = "", 0
-        if home is not None and home.tokens and _goes_on(home, marks):
+        if home is not None and home.tokens and not prompt.unread and _goes_on(home, marks):
             home_url, told = home.url, min(home.tokens, tokens)
         costs: list[float] = []
         aheads: list[float] = []

@@ -64,3 +64,8 @@ def test_what_was_read_long_ago_is_not_fresh() -> None:
     memory.read([1, 2], 10.0)
     memory.read([1], 20.0)
     assert memory.known([1, 2], fresh_after_s=15.0) == 1 and memory.known([1, 2]) == 2 and 2 in memory.marks
+
+
+def test_a_worker_that_boasts_of_its_room_does_not_fill_ours() -> None:
+    memory = Memory(10**12)
+    assert memory.most * TOKENS_A_MARK < 20_000_000

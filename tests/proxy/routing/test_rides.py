@@ -1,6 +1,7 @@
 """From the choice to the last byte: what is booked, given back, and learnt."""
 
 import weakref
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -153,3 +154,61 @@ def test_a_prompt_without_marks_is_a_prompt_all_the_same() -> None:
         ride.opened()
         ride.told(3, 0, 5)
     assert (home := here.router.homes.of("s")) is not None and home.tokens == 8
+
+
+def test_a_huge_prompt_that_is_refused_leaves_what_a_worker_remembers_in_place() -> None:
+    here = House(1)
+    with here.ride(prompt()) as ride:
+        ride.answered()
+    before = here.router.choose(prompt()).resident
+    huge = prompt(300_000, session="t", seed="huge")
+    with here.ride(huge):
+        assert here.router.choose(prompt()).resident == before > 1000
+    assert here.router.choose(huge).resident == 0, "nobody has read it"
+    with here.ride(huge) as ride:
+        ride.answered()
+        assert here.router.choose(huge).resident > 1000
+
+
+def test_images_teach_nothing_of_how_many_tokens_a_text_has() -> None:
+    here = House(1)
+    before = here.router.choose(prompt()).tokens
+    url = "data:image/png;base64," + "A" * 400_000
+    parts = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "What is this? " * 200}]
+    image = Prompt("m", "t", trail_of({"messages": [{"role": "user", "content": parts}]}), stream=True)
+    for _ in range(10):
+        with here.ride(image) as ride:
+            here.clock.now_s += 9.0
+            ride.answered()
+            ride.opened()
+            ride.told(90_000, 0, 10)
+    (worker,) = here.pool
+    assert here.router.choose(prompt()).tokens == before
+    assert here.router.desk(worker).pace.seen == 0
+
+
+def test_answers_to_requests_that_cannot_use_the_cache_do_not_say_that_it_is_empty() -> None:
+    here = House(1)
+    with here.ride(prompt()) as ride:
+        ride.answered()
+        ride.told(2000, 0, 10)
+    asks = replace(prompt(), unread=True)
+    for _ in range(5):
+        with here.ride(asks) as ride:
+            assert ride.choice.resident == 0, "all of it will be computed"
+            ride.answered()
+            ride.told(2000, 0, 10)
+    assert here.router.choose(prompt()).resident > 1000
+    assert here.router.desk(next(iter(here.pool))).memory.emptied == 0
+
+
+def test_an_answer_from_a_worker_s_earlier_life_does_not_tell_what_it_holds_now() -> None:
+    here = House(1)
+    (worker,) = here.pool
+    with here.ride(prompt()) as ride:
+        here.pool.unreachable(worker)
+        here.pool.answered(worker)
+        ride.answered()
+        ride.told(2000, 0, 10)
+    assert here.router.homes.of("s") is None
+    assert here.router.choose(prompt()).resident == 0

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proxy.routing.trail import STEP_BYTES, trail_of
+from proxy.routing.trail import STEP_BYTES, trail_of, unread
 
 LONG = "You are a helpful assistant of the city library. " * 30
 
@@ -71,3 +71,58 @@ def test_a_longer_completion_prompt_keeps_every_mark_of_the_shorter(start: str, 
     one, two = trail_of({"prompt": start}), trail_of({"prompt": start + rest})
     if one is not None and two is not None:
         assert two.marks[: len(one.marks)] == one.marks
+
+
+def picture(data: str, question: str = "What is this?", system: str = LONG) -> dict[str, object]:
+    url = f"data:image/png;base64,{data}"
+    parts = [{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": question}]
+    return {"model": "m", "messages": [{"role": "system", "content": system}, {"role": "user", "content": parts}]}
+
+
+MEDIA = [
+    {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 100_000}},
+    {"type": "input_audio", "input_audio": {"data": "A" * 100_000, "format": "wav"}},
+    {"type": "input_image", "image_url": "data:image/png;base64," + "A" * 100_000},
+    {"type": "input_file", "file_data": "A" * 100_000},
+    {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A" * 100_000}},
+    {"type": "tool_result", "content": [{"type": "image", "source": {"type": "base64", "data": "A" * 100_000}}]},
+]
+
+
+@pytest.mark.parametrize("part", MEDIA, ids=lambda part: part["type"])
+def test_the_bytes_of_an_image_are_no_text_of_the_prompt(part: dict[str, object]) -> None:
+    trail = trail_of({"messages": [{"role": "system", "content": LONG}, {"role": "user", "content": [part]}]})
+    assert trail is not None and trail.media and trail.size < 2 * len(LONG)
+
+
+def test_an_image_elsewhere_keeps_its_address_and_its_tokens_are_unknown_too() -> None:
+    part = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+    trail = trail_of({"messages": [{"role": "user", "content": [part]}]})
+    assert trail is not None and trail.media
+
+
+def test_other_images_end_the_shared_prefix_and_the_same_ones_do_not() -> None:
+    long = "What is to be seen here? " * 40
+    one, same, other = picture("A" * 5000, long), picture("A" * 5000, long), picture("A" * 4999 + "B", long)
+    assert shared(one, same) == len(trail_of(one).marks) > shared(one, other) >= 3  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("text", ["data:image/png;base64," + "A" * 4000, "an image"])
+def test_what_a_user_writes_about_images_is_text(text: str) -> None:
+    for content in (text, [{"type": "text", "text": text}]):
+        trail = trail_of({"messages": [{"role": "user", "content": content}]})
+        assert trail is not None and not trail.media and trail.size > len(text)
+
+
+@pytest.mark.parametrize(
+    ("body", "yes"),
+    [
+        ({"prompt_logprobs": 0}, True),
+        ({"echo": True, "logprobs": 1}, True),
+        ({"prompt_logprobs": None}, False),
+        ({"echo": True}, False),
+        ({"logprobs": 1}, False),
+    ],
+)
+def test_log_probabilities_of_the_prompt_need_all_of_it_computed(body: dict[str, object], yes: bool) -> None:
+    assert unread(body) is yes
