@@ -55,6 +55,7 @@ from cache.rates import Rate, corrected_rate, effective_number, wilson
 from cache.review import Served
 from cache.schooling import Schooled, school
 from cache.store.board import SharedBoard
+from cache.store.journal import SharedJournal
 from cache.tags import of_session, of_source, of_tag
 from cache.tags import plain as plain_name
 from cache.tags import told as told_names
@@ -96,6 +97,7 @@ __all__ = [
     "Selection",
     "Served",
     "SharedBoard",
+    "SharedJournal",
     "Source",
     "Stage",
     "StateError",

@@ -32,13 +32,14 @@ from cache import (
     Reach,
     Rules,
     SharedBoard,
+    SharedJournal,
     StateError,
     TieredCache,
     Timed,
     open_cache,
 )
 from proxy import dashboard, shadow, warming
-from proxy.admin import Access, Admin, Audit, Route
+from proxy.admin import MOST_DEEDS, Access, Admin, Audit, Route
 from proxy.admin.answers import Answers
 from proxy.admin.lab import PairLab
 from proxy.admin.overview import Overview
@@ -215,9 +216,13 @@ async def _open_admin(
     stack: contextlib.AsyncExitStack, settings: Settings, state_dir: Path | None, secret: bytes, door: Door,
     routes: list[Route],
 ) -> Admin:  # fmt: skip
-    audit = Audit(
-        state_dir / "audit.jsonl" if state_dir else None, retention_s=settings.audit_days * 86_400, clock=time.time
-    )
+    shared, kept_s = None, settings.audit_days * 86_400
+    if settings.redis_url is not None:
+        url = settings.redis_url.get_secret_value()
+        shared = SharedJournal(url, settings.redis_prefix, "audit", time.time, most=MOST_DEEDS, life_s=kept_s)
+        await stack.enter_async_context(shared)
+    path = state_dir / "audit.jsonl" if state_dir else None
+    audit = Audit(path, retention_s=kept_s, clock=time.time, shared=shared)
     await stack.enter_async_context(audit)
     access = Access(door, settings.admin_tokens, settings.api_keys, secret, time.time)
     return Admin(routes, access, audit, version=_VERSION)

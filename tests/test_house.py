@@ -47,6 +47,7 @@ WAITS = {
     "cache/reader/onnx.py": "door to onnxruntime",
     "cache/store/directory.py": "a folder and its lock",
     "cache/store/feed.py": "Redis",
+    "cache/store/journal.py": "Redis",
     "cache/store/board.py": "Redis",
     "cache/store/lifeline.py": "Redis",
     "cache/store/ledger.py": "the database itself",

@@ -12,10 +12,11 @@ A new door is one `Route` in the list that a module's `routes()` gives, and that
 """
 
 from proxy.admin.access import Access
+from proxy.admin.audit import KEPT as MOST_DEEDS
 from proxy.admin.audit import Audit
 from proxy.admin.doors import Admin
 from proxy.admin.routes import Order, Person, Route
 
 PREFIX = "/admin"
 
-__all__ = ["PREFIX", "Access", "Admin", "Audit", "Order", "Person", "Route"]
+__all__ = ["MOST_DEEDS", "PREFIX", "Access", "Admin", "Audit", "Order", "Person", "Route"]

@@ -1,4 +1,4 @@
-"""Who changed what, and when: a file of JSON lines in the state directory, and the newest of them in memory.
+"""Who changed what, and when: a file of JSON lines in the state directory, or a journal that replicas share.
 
 A line holds names and numbers, never a text that a user asked or was told; so erasing a user's texts need not touch it.
 """
@@ -14,6 +14,8 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 import orjson
+
+from cache import SharedJournal, StoreUnavailable
 
 log = logging.getLogger(__name__)
 
@@ -38,11 +40,15 @@ class Deed:
 
 
 class Audit:
-    """Entering reads the file. path: None = only this process's memory and the log know.
-    retention_s: older lines are dropped.  clock: seconds since the epoch."""
+    """Entering reads the file. path: None = there is none.  shared: the journal of all replicas, instead of a file;
+    with neither, only this process's memory and the log know.  retention_s: older lines are dropped.
+    clock: seconds since the epoch."""
 
-    def __init__(self, path: Path | None, *, retention_s: float, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, path: Path | None, *, retention_s: float, clock: Callable[[], float], shared: SharedJournal | None = None
+    ) -> None:
         self._path = path
+        self._shared = shared
         self._retention_s = retention_s
         self.clock = clock
         self._deeds: deque[Deed] = deque(maxlen=KEPT)
@@ -77,10 +83,16 @@ class Audit:
             pass
 
     async def note(self, deed: Deed) -> None:
-        """Keep one. It is on its way to the disk when this returns; where that fails, the log has it."""
+        """Keep one. It is written when this returns; where that fails, the log has it."""
         log.info("audit: %s (%s) %s %s: %s %s", deed.who, deed.role, deed.method, deed.path, deed.outcome, deed.note)
         self._deeds.append(deed)
         self._noted += 1
+        if self._shared is not None:
+            try:
+                await self._shared.append(orjson.dumps(asdict(deed)))
+            except StoreUnavailable as trouble:
+                log.error("the audit could not be written: %s. It was: %s", trouble, deed)
+            return
         if self._path is None:
             return
         async with self._turn:
@@ -91,14 +103,21 @@ class Audit:
                 log.error("the audit could not be written: %s. It was: %s", trouble, deed)
         await self._prune()
 
-    def latest(self, limit: int, cursor: int | None) -> tuple[list[dict[str, Any]], int | None]:
-        """The newest first, and the cursor of what is older; None = nothing is. cursor: None = from the newest."""
+    async def latest(self, limit: int, cursor: str | None) -> tuple[list[dict[str, Any]], str | None]:
+        """The newest first, and the cursor of what is older; None = nothing is. cursor: None = from the newest.
+        Raises StoreUnavailable; ValueError for a cursor that is none."""
+        if self._shared is not None:
+            lines, older = await self._shared.latest(limit, cursor)
+            return [asdict(deed) for line in lines if (deed := _read(line)) is not None], older
+        return self._remembered(limit, None if cursor is None else int(cursor))
+
+    def _remembered(self, limit: int, cursor: int | None) -> tuple[list[dict[str, Any]], str | None]:
         self._forget_old()
         gone = self._noted - len(self._deeds)
         end = len(self._deeds) if cursor is None else max(0, min(cursor - gone, len(self._deeds)))
         first = max(0, end - limit)
         told = [asdict(self._deeds[number]) for number in range(end - 1, first - 1, -1)]
-        return told, first + gone if first else None
+        return told, str(first + gone) if first else None
 
     def _forget_old(self) -> None:
         while self._deeds and self._deeds[0].at_s < self.clock() - self._retention_s:

@@ -9,13 +9,14 @@ from typing import Any, Final
 
 import orjson
 
+from cache import StoreUnavailable
 from proxy.admin.access import COOKIE, SESSION_S, Access, own_page
 from proxy.admin.audit import Audit, Deed
 from proxy.admin.openapi import document
 from proxy.admin.routes import Order, Person, Route, Routes, Told, order
 from proxy.auth import NOBODY, Role, Tenant
 from proxy.call import Call, Reply
-from proxy.errors import Forbidden, ProxyError
+from proxy.errors import BadRequest, Forbidden, ProxyError, StoreAway
 
 LOGIN: Final = ("POST", "/admin/login")
 NOBODY_YET: Final = Person("nobody yet", Role.READ, Tenant(NOBODY, False))
@@ -87,7 +88,7 @@ class Admin:
                   self._whoami, reply=_SESSION),
             Route("GET", "/admin/audit", Role.OPERATE, "Who changed what, and when; latest first", self._audited,
                   query={"limit": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100},
-                         "cursor": {"type": "integer", "minimum": 0}}),
+                         "cursor": {"type": "string", "pattern": "^[0-9]{1,20}(-[0-9]{1,20})?$"}}),
             Route("GET", "/admin/openapi.json", Role.READ, "This API, as OpenAPI 3.1", self._openapi),
         ]  # fmt: skip
 
@@ -109,8 +110,13 @@ class Admin:
         }  # fmt: skip
 
     async def _audited(self, asked: Order) -> Told:
-        items, cursor = self._audit.latest(asked.query["limit"], asked.query["cursor"])
-        return {"items": items, "next": None if cursor is None else str(cursor)}
+        try:
+            items, cursor = await self._audit.latest(asked.query["limit"], asked.query["cursor"])
+        except ValueError:
+            raise BadRequest("`cursor` must be what `next` of the page before said.", param="cursor") from None
+        except StoreUnavailable as trouble:
+            raise StoreAway(f"The audit cannot be read now: {trouble}. Try again.") from None
+        return {"items": items, "next": cursor}
 
     async def _openapi(self, _: Order) -> Told:
         return self._document
