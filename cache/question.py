@@ -12,7 +12,7 @@ class Reach(IntEnum):
     """How far an answer may travel. Ordered: a reach includes every smaller one."""
 
     NOWHERE = 0  # neither read nor stored
-    SESSION = 1  # this conversation only, in this process only
+    SESSION = 1  # this conversation only
     RECENT = 2  # same scope, same bytes or same wording
     SIMILAR = 3  # same scope, same meaning
 

@@ -14,7 +14,7 @@ from typing import Self
 
 from cache.assessor import Assessed, Assessor
 from cache.chores import Chores, every, follow
-from cache.entry import Answer, Entry, Hit, Likeness, Miss, Vector
+from cache.entry import Answer, Entry, Hit, Miss, Vector
 from cache.errors import EmbedderUnavailable, StoreUnavailable, TextTooLong
 from cache.evidence import Label
 from cache.forgetting import Forgettings
@@ -31,7 +31,7 @@ from cache.tiers.recent import RecentTier
 from cache.tiers.session import SessionTier
 from cache.tiers.similar import SimilarTier
 from cache.traits import language
-from cache.trust import Candidate, Explanation, likeness_of, outcome_of
+from cache.trust import Candidate, Explanation, outcome_of, sure
 from cache.uses import Uses
 
 log = logging.getLogger(__name__)
@@ -102,8 +102,6 @@ class TieredCache:
             return Miss(verdict.why.value, verdict.reason)
         if (hit := self._at_hand(question, verdict)) is not None:
             return hit
-        if verdict.read < Reach.RECENT:
-            return Miss("not-in-session", verdict.reason)
         try:
             outcome = await self._farther(question, verdict)
         except Exception:  # a bug of ours must not cost the caller his answer: a worker has one
@@ -137,11 +135,16 @@ class TieredCache:
 
     async def _farther(self, question: Question, verdict: Verdict) -> Hit | Miss:
         """What the store and the index know."""
-        drops = self._drops
+        drops, kept = self._drops, verdict.read < Reach.RECENT
         try:
-            found = await self._recent.find(question)
+            found = await (self._recent.find_private(question) if kept else self._recent.find(question))
         except StoreUnavailable as trouble:
             return Miss("store-unavailable", str(trouble))
+        if kept:
+            hit = self._sure(question, verdict, found, self._session.name)
+            if hit is not None and drops == self._drops:
+                self._session.put(question, hit.entry)
+            return hit or Miss("not-in-session", verdict.reason)
         hit = self._sure(question, verdict, found, self._recent.name)
         if hit is not None:
             if drops == self._drops and not self._recent.replaced(hit.entry):  # since it was read
@@ -152,16 +155,7 @@ class TieredCache:
         return await self._by_meaning(question, question.text, verdict)
 
     def _sure(self, question: Question, verdict: Verdict, found: Iterable[Entry], tier: str) -> Hit | None:
-        """The first entry that equals the question in bytes or in words, and may be served."""
-        for entry in found:
-            now_s = self._clock()
-            likeness = likeness_of(entry, question)
-            threshold = verdict.controls.threshold
-            if likeness is None or (likeness is not Likeness.EXACT and threshold is not None and threshold >= 1.0):
-                continue
-            if unacceptable(entry, question, verdict, now_s) is None:
-                return Hit(entry, tier, likeness, max(0.0, now_s - entry.created_s))
-        return None
+        return sure(found, question, verdict, tier, self._clock)
 
     async def _by_meaning(self, question: Question, text: str, verdict: Verdict) -> Hit | Miss:
         similar = self._similar
@@ -234,9 +228,9 @@ class TieredCache:
             return None
         entry = entry_of(kept_as(question, answer), verdict, answer, entry_id, self._clock())
         self._session.put(question, entry)
+        self._storing[entry.id] = entry
         if entry.reach >= Reach.RECENT:
             self._recent.keep_hot(entry)
-            self._storing[entry.id] = entry
             self.receipts.note(question, entry)
         return entry
 
@@ -250,9 +244,10 @@ class TieredCache:
         """Make a kept entry durable and findable by meaning. Returns whether the store acknowledged it.
 
         vector: the question's, when the lookup already made it."""
-        if entry.reach < Reach.RECENT:
-            return False
         try:
+            if entry.reach < Reach.RECENT:
+                private = self._session.private(entry)
+                return private is not None and await self._put(private, None)
             return await self._put(entry, vector if entry.reach >= Reach.SIMILAR else None)
         except StoreUnavailable as trouble:
             log.warning("an answer was not stored: %s", trouble)

@@ -19,7 +19,7 @@ The grey band: not sure enough to serve, but above half of that; a judge may be 
 
 import hmac
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from cache.calibration import Calibration, Features, described, probability
@@ -79,6 +79,21 @@ def likeness_of(entry: Entry, question: Question) -> Likeness | None:
             and sense(entry.text) == sense(question.text)
         )  # fmt: skip
         return Likeness.WORDING if same else None
+    return None
+
+
+def sure(
+    found: Iterable[Entry], question: Question, verdict: Verdict, tier: str, clock: Callable[[], float]
+) -> Hit | None:
+    """The first entry that equals the question in bytes or in words, and may be served."""
+    for entry in found:
+        now_s = clock()
+        likeness = likeness_of(entry, question)
+        threshold = verdict.controls.threshold
+        if likeness is None or (likeness is not Likeness.EXACT and threshold is not None and threshold >= 1.0):
+            continue
+        if unacceptable(entry, question, verdict, now_s) is None:
+            return Hit(entry, tier, likeness, max(0.0, now_s - entry.created_s))
     return None
 
 

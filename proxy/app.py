@@ -46,15 +46,17 @@ from proxy.admin.overview import Overview
 from proxy.admin.workers import Workers
 from proxy.api import Api
 from proxy.auth import NOBODY, Door
+from proxy.deliveries import WINDOW_S
 from proxy.dispatch import Dispatch
 from proxy.errands import Errands
 from proxy.explain import routing_of
 from proxy.feedback import Feedback
 from proxy.flights import Flights
-from proxy.gateway import Gateway, Landed
+from proxy.gateway import Gateway
 from proxy.health import Health
 from proxy.judge import VllmJudge
 from proxy.kv_events import KvListener
+from proxy.landing import Landed
 from proxy.logbook import Logbook
 from proxy.measured import Measured
 from proxy.membership import Membership
@@ -184,6 +186,7 @@ async def open_proxy(
         gateway = Gateway(
             cache, flights, dispatch, router, errands, responses, metrics, pool, opened.rules, secret, shadow=checks,
             warming=warmer, promote_after=settings.promote_after, observer=observer,
+            regenerate_s=WINDOW_S if settings.regenerate == "window" else 0.0,
         )  # fmt: skip
         await stack.enter_async_context(gateway)
         feedback = Feedback(

@@ -4,26 +4,24 @@ How far may it travel? (policy) — Have we answered it? (tiers) — Is someone 
 Who remembers this conversation? (routing) — Ask (dispatch), tell, remember (keep, store).
 """
 
-import asyncio
 import contextlib
-import logging
 import time
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
-import orjson
-
-from cache import Entry, Explanation, Hit, Miss, Reach, Rules, Selection, TieredCache, flight_key, inadmissible
+from cache import Explanation, Hit, Miss, Reach, Rules, Selection, TieredCache, flight_key
 from proxy import openai, receipt, sse, status
 from proxy.call import Call, Reply
+from proxy.deliveries import Deliveries
 from proxy.dispatch import Dispatch, told_chunks
 from proxy.errands import Errands, prompt_of
 from proxy.errors import NotCached, ProxyError, UpstreamFailed
 from proxy.explain import Way
 from proxy.flights import Block, Flight, Flights, Head, Listener
+from proxy.landing import Landed, Landing
 from proxy.metrics import Metrics
 from proxy.observer import Observer
 from proxy.popular import Popular
@@ -37,25 +35,16 @@ from proxy.shadow import Shadow
 from proxy.usage import Usage
 from proxy.warming import Warming
 
-log = logging.getLogger(__name__)
-
 # By our own server, for the reply that it writes.
 _STATED_AGAIN = frozenset({"content-length", "date", "server", "age", "cache-status"})
-
-
-@dataclass(frozen=True, slots=True)
-class Landed:
-    """What a flight learned: the whole answer, and the entry that now holds it (None: not admitted)."""
-
-    told: openai.Told
-    entry: Entry | None
 
 
 class Gateway:
     """An async context manager: leaving waits for the answers that are still being stored.
 
     secret: keys every digest.  capture_bytes: an answer larger than this is relayed but not stored.
-    observer: nothing is served, and it counts what would have been; None = the cache serves."""
+    observer: nothing is served, and it counts what would have been; None = the cache serves.
+    regenerate_s: a session that asks the same again so soon after it was told wants a new answer; 0 = it does not."""
 
     def __init__(
         self,
@@ -75,6 +64,7 @@ class Gateway:
         shadow: Shadow | None = None,
         warming: Warming | None = None,
         observer: Observer | None = None,
+        regenerate_s: float = 0.0,
     ) -> None:
         self._cache = cache
         self._flights = flights
@@ -90,7 +80,8 @@ class Gateway:
         self._shadow = shadow
         self._warming = warming
         self._observer = observer
-        self._storing: set[asyncio.Task[None]] = set()
+        self._landing = Landing(cache, metrics)
+        self._deliveries = Deliveries(regenerate_s, cache.clock) if regenerate_s else None
 
     async def __aenter__(self) -> Self:
         return self
@@ -106,6 +97,8 @@ class Gateway:
         """From bytes to a reply. What is in memory is told at once, without a task or a wait; everything else goes the
         long way. Leaving the context early is leaving the flight. Raises ProxyError."""
         asked = self._reader.recalled(call, self._cache)
+        if self._deliveries is not None:
+            asked = self._deliveries.mindful(asked)
         hit = self._cache.at_hand(asked.question, asked.verdict) if self._observer is None else None
         if hit is None:
             return self._journey(call, asked)
@@ -179,7 +172,7 @@ class Gateway:
             if splitter is not None and splitter.rest():
                 await flight.say(Block(splitter.rest()))
             streamed = splitter is not None
-            landed = self._landed(asked, miss, reply.status, kept, since, entry_id, streamed=streamed)
+            landed = self._landing.of(asked, miss, reply.status, kept, since, entry_id, streamed=streamed)
             if landed is not None and (answer := landed.told.answer) is not None:
                 self._took(ride, Usage(answer.prompt_tokens or 0, landed.told.cached_tokens, answer.tokens or 0))
         flight.end(landed)
@@ -191,39 +184,14 @@ class Gateway:
         if self._warming is not None:
             self._warming.generated(ride.prompt.session, ride.choice.worker, usage.cached)
 
-    def _landed(
-        self, asked: Asked, miss: Miss, code: int, kept: list[bytes] | None, since: int, entry_id: int, *,
-        streamed: bool,
-    ) -> Landed | None:  # fmt: skip
-        if kept is None:
-            self._metrics.refused_to_store("too large")
-            return None
-        try:
-            data = b"".join(kept)
-            told = openai.read_answer(code, sse.assemble(data) if streamed else orjson.loads(data))
-        except ValueError as broken:  # Incomplete, or not JSON
-            self._metrics.refused_to_store("the stream broke off" if streamed else "not JSON")
-            log.debug("an answer was not stored: %s", broken)
-            return None
-        self._metrics.generated(told)
-        reason = inadmissible(told.outcome) if told.answer is not None else "no choice in it"
-        if reason is not None or told.answer is None:
-            self._metrics.refused_to_store(reason or "")
-            return Landed(told, None)
-        entry = self._cache.keep(asked.question, asked.verdict, told.answer, since, entry_id)
-        if entry is not None:
-            self._background(self._store(entry, miss))
-        return Landed(told, entry)
-
-    async def _store(self, entry: Entry, miss: Miss) -> None:
-        self._metrics.stored(await self._cache.store(entry, miss.vector))
-
     # ── telling ──────────────────────────────────────────────────────────────────────────────────────────────────
 
     def _served(self, call: Call, asked: Asked, hit: Hit) -> Reply:
         if self._warming is not None:
             self._warming.served(call, asked, hit)
         self.popular.note(hit.entry.id)
+        if self._deliveries is not None:
+            self._deliveries.note(asked)
         headers = status.of_hit(hit, detailed=call.tenant.trusted)
         headers.append(self._receipt(asked, hit.entry.id, hit))
         if asked.stream:
@@ -299,6 +267,8 @@ class Gateway:
     def _noted(self, asked: Asked, flight: Flight[Landed]) -> None:
         """A session that shared a generation was told its answer too."""
         landed = flight.result
+        if landed is not None and self._deliveries is not None:
+            self._deliveries.note(asked)
         if landed is not None and landed.entry is not None:
             self._cache.note(asked.question, landed.entry)
 
@@ -347,18 +317,7 @@ class Gateway:
 
     async def settled(self) -> None:
         """Wait until every answer that was kept is stored."""
-        while self._storing:
-            await asyncio.gather(*self._storing, return_exceptions=True)
-
-    def _background(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work, name="rejoinder-store")
-        self._storing.add(task)
-        task.add_done_callback(self._finished)
-
-    def _finished(self, task: asyncio.Task[None]) -> None:
-        self._storing.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("storing an answer failed", exc_info=error)
+        await self._landing.settled()
 
 
 class _Ready:

@@ -13,7 +13,8 @@ from urllib.parse import urlsplit
 from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_validator, model_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
-from proxy.admin_settings import SHORTEST_SECRET, AdminSettings
+from proxy.admin_settings import SHORTEST_SECRET
+from proxy.conversation_settings import ConversationSettings
 from proxy.routing.roster import DNS, dns_name
 from proxy.routing.worker import canonical_url
 
@@ -24,7 +25,7 @@ class SettingsError(Exception):
     """A setting is wrong; the message says which, and what would be right."""
 
 
-class Settings(AdminSettings):
+class Settings(ConversationSettings):
     """What an operator may decide."""
 
     _came_from: dict[str, str] = PrivateAttr(default_factory=dict)

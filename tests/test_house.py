@@ -78,6 +78,7 @@ WAITS = {
     "proxy/gateway.py": "the journey",
     "proxy/health.py": "probes",
     "proxy/judge.py": "asks a worker for one token",
+    "proxy/landing.py": "waits for the store",
     "proxy/kv_events.py": "follows the KV events of every worker",
     "proxy/kv_stream.py": "door to pyzmq",
     "proxy/logbook.py": "a file",
@@ -148,7 +149,7 @@ CLIENT = {"ClientSession", "ClientTimeout", "TCPConnector", "ClientError", "Clie
 
 # Who may start a task, and so must end it.
 OWNERS = {
-    "cache/chores.py", "cache/store/link.py", "cache/store/lifeline.py", "proxy/flights.py", "proxy/gateway.py",
+    "cache/chores.py", "cache/store/link.py", "cache/store/lifeline.py", "proxy/flights.py", "proxy/landing.py",
     "proxy/health.py", "proxy/judge.py", "proxy/kv_events.py", "proxy/logbook.py", "proxy/membership.py",
     "proxy/observer.py", "proxy/shadow.py", "proxy/metrics.py", "proxy/spare.py", "proxy/warming.py",
 }  # fmt: skip
@@ -177,6 +178,9 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "cache/store/link.py": "tests/cache/store/test_redis.py",
     "cache/store/scripts.py": "tests/cache/store/test_redis.py",
     "cache/store/ledger_scripts.py": "tests/cache/store/test_ledger.py",
+    "proxy/deliveries.py": "tests/journeys/test_lifetimes.py",
+    "proxy/landing.py": "tests/journeys/test_streams.py",
+    "proxy/conversation_settings.py": "tests/proxy/test_settings.py",
     "proxy/admin/answers.py": "tests/journeys/test_admin.py",
     "proxy/admin/doors.py": "tests/journeys/test_admin.py",
     "proxy/admin/lab.py": "tests/journeys/test_lab.py",

@@ -6,11 +6,13 @@ then its breaker makes it a counted miss.
 
 import asyncio
 from collections.abc import Iterable
+from dataclasses import replace
 
 from cache.entry import Entry
 from cache.errors import StoreUnavailable
 from cache.protocols import Clock, EntryStore
 from cache.question import Question
+from cache.tiers.session import private_scope
 from cache.tiers.shelf import Shelf
 
 
@@ -49,6 +51,14 @@ class RecentTier:
         except TimeoutError as late:
             raise StoreUnavailable(f"no answer from the store within {self._deadline_s * 1000:g} ms") from late
         return found
+
+    async def find_private(self, question: Question) -> list[Entry]:
+        """What the store keeps for this question's session alone, as entries of its own scope. Raises
+        StoreUnavailable."""
+        if question.session is None:
+            return []
+        found = await self.find(replace(question, scope=private_scope(question.scope, question.session)))
+        return [replace(entry, scope=question.scope) for entry in found]
 
     def replaced(self, entry: Entry) -> bool:
         """Whether a later answer to the same request stands in memory already."""

@@ -112,16 +112,82 @@ async def test_a_request_may_ask_for_a_shorter_life_never_for_a_longer_one(house
         assert not (await h.ask("How far is the moon?")).hit
 
 
-async def test_what_was_stored_is_there_after_a_restart_and_personal_things_are_not(house: OpenHouse) -> None:
-    """G, durability: the doors close only when what was answered is stored."""
-    for expected in (False, True):
+async def test_what_was_stored_is_there_after_a_restart_and_what_is_personal_for_its_session_only(
+    house: OpenHouse,
+) -> None:
+    """G, durability: the doors close only when what was answered is stored. A session outlives the process."""
+    balance = "What is my account balance?"
+    for restarted in (False, True):
         async with house() as h:
             for question in ("Why is the sky blue?", "Why is the sky so blue?"):
-                assert (await h.explain(question))["lookup"]["hit"] is expected
-            assert not (await h.explain("What is my account balance?", session="s"))["lookup"]["hit"]
+                assert (await h.explain(question))["lookup"]["hit"] is restarted
+            assert (await h.explain(balance, session="s"))["lookup"]["hit"] is restarted
+            for other in ("t", None):
+                assert not (await h.explain(balance, session=other))["lookup"]["hit"]
             await h.ask("Why is the sky blue?")
-            await h.ask("What is my account balance?", session="s")
-            assert h.calls == (1 if expected else 2)
+            told = await h.ask(balance, session="s")
+            assert told.hit is restarted and h.calls == (0 if restarted else 2)
+            assert not restarted or 'detail="session exact"' in told.cache_status
+
+
+async def test_what_a_session_was_told_is_gone_after_a_restart_when_it_was_idle_for_too_long(house: OpenHouse) -> None:
+    """Retention: the copy on disk lives no longer than the session would have."""
+    clock = Clock()
+    async with house(clock=clock, session_idle_s=60) as h:
+        await h.ask("What is my account balance?", session="s")
+    clock.pass_by(61)
+    async with house(clock=clock, session_idle_s=60) as h:
+        assert not (await h.ask("What is my account balance?", session="s")).hit
+
+
+async def test_a_personal_answer_that_is_forgotten_is_forgotten_on_disk_too(house: OpenHouse) -> None:
+    """G6, for sessions: a purge before a restart holds after it."""
+    async with house() as h:
+        await h.ask("What is my account balance?", session="s")
+        assert await h.stored() == 1
+        assert await h.forget_all() == 1
+    async with house() as h:
+        assert await h.stored() == 0
+        assert not (await h.ask("What is my account balance?", session="s")).hit
+
+
+async def test_asked_again_at_once_a_session_gets_a_new_answer_where_that_is_wanted(house: OpenHouse) -> None:
+    """C, regenerate: chat front ends send identical bytes, and users saw the same answer come back for ever."""
+    clock = Clock()
+    async with house(clock=clock, regenerate="window") as h:
+        first = await h.ask(session="s")
+        assert (await h.ask(session="t")).hit and h.calls == 1  # another session has not been told before
+        again = await h.ask(session="s")
+        assert not again.hit and h.calls == 2 and "fwd=request" in again.cache_status
+        clock.pass_by(61)
+        later = await h.ask(session="s")
+        assert later.hit and later.headers["X-Rejoinder-Entry"] != ""
+        assert int(later.headers["Age"]) == 61, "the new answer took the old one's place"
+        assert (await h.ask(session=None)).hit and (await h.ask(session=None)).hit
+        assert first.text == again.text
+
+
+@pytest.mark.parametrize("said", [{"cache_control": "no-cache"}, {"cache": {"no_cache": True}}])
+async def test_with_no_cache_a_session_gets_a_new_answer_which_replaces_the_old(house: OpenHouse, said: dict) -> None:  # type: ignore[type-arg]
+    """C, regenerate, by default: what the caller says, at any time."""
+    clock = Clock()
+    async with house(clock=clock) as h:
+        for question in ("Why is the sky blue?", "What is my account balance?"):
+            await h.ask(question, session="s")
+            clock.pass_by(10)
+            assert (await h.ask(question, session="s")).hit
+            assert not (await h.ask(question, session="s", **said)).hit
+            told = await h.ask(question, session="s")
+            assert told.hit and told.headers["Age"] == "0"
+        assert h.calls == 4
+
+
+async def test_a_higher_temperature_gives_a_new_answer(house: OpenHouse) -> None:
+    """C, regenerate: what was sampled otherwise is another question."""
+    async with house() as h:
+        await h.ask(session="s", temperature=0.2)
+        assert not (await h.ask(session="s", temperature=0.9)).hit
+        assert (await h.ask(session="s", temperature=0.9)).hit
 
 
 async def test_a_session_that_says_nothing_for_long_is_forgotten(house: OpenHouse) -> None:

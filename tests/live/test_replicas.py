@@ -84,6 +84,28 @@ async def test_a_replica_that_starts_later_knows_what_the_others_know(redis: Red
             assert "similar meaning" in await ask(session, late.url, "How can I reset my password?")
 
 
+async def test_a_session_that_moves_to_another_replica_is_told_again_what_is_its_own(redis: RedisServer) -> None:
+    """DESIGN, processes: the local copy first, then Redis; nobody else finds it there."""
+    question = {"model": "demo", "messages": [{"role": "user", "content": "What is my account balance?"}]}
+
+    async def status(session: aiohttp.ClientSession, url: str, who: str, **headers: str) -> str:
+        told = {"X-Session-ID": who, **headers}
+        async with session.post(url + "/v1/chat/completions", json=question, headers=told) as reply:
+            await reply.read()
+            return reply.headers["Cache-Status"]
+
+    async with (
+        SimulatedWorker() as worker, replica(worker, redis) as one, replica(worker, redis) as two,
+        aiohttp.ClientSession() as session,
+    ):  # fmt: skip
+        await status(session, one.url, "ann")
+        await one.gateway.settled()
+        assert "session exact" in await status(session, two.url, "ann")
+        assert "fwd=miss" in await status(session, two.url, "bob")
+        assert await one.cache.forget(Selection()) == 2
+        assert "fwd=miss" in await status(session, two.url, "cid")
+
+
 async def test_a_replica_with_another_secret_refuses_to_start(redis: RedisServer) -> None:
     async with SimulatedWorker() as worker, replica(worker, redis):
         with pytest.raises(StateError, match="secret"):

@@ -4,7 +4,7 @@ import pytest
 
 from cache.entry import Answer, Entry
 from cache.question import Kind, Question, Reach, Scope
-from cache.tiers.session import SessionTier
+from cache.tiers.session import SessionTier, private_scope
 
 
 class Clock:
@@ -160,3 +160,32 @@ def test_the_sweep_drops_idle_sessions_and_expired_entries(clock: Clock) -> None
     assert [each.id for each in tier.matching(None, None)] == [3]
     assert [each in tier for each in (1, 2, 3)] == [False, False, True]
     assert tier.forget([3]) == 1
+
+
+def test_who_invents_sessions_displaces_his_own(clock: Clock) -> None:
+    """Ids are free to invent: least recently used over all tenants would empty the neighbours' sessions."""
+    tier = SessionTier(clock, sessions=10)
+    tier.put(question("ann", tenant="bank"), entry(1, tenant="bank"))
+    for n in range(100):
+        tier.put(question(f"s{n}"), entry(2 + n))
+    assert set(found(tier, question("ann", tenant="bank"))) == {1}
+    assert len(tier) == 10
+    assert set(found(tier, question("s99"))) == {101} and found(tier, question("s0")) == []
+
+
+def test_who_holds_most_bytes_gives_way_first(clock: Clock) -> None:
+    tier = SessionTier(clock, total_bytes=10_000)
+    tier.put(question("ann", tenant="bank"), entry(1, tenant="bank"))
+    for n in range(50):
+        tier.put(question(f"s{n}"), entry(2 + n))
+    assert set(found(tier, question("ann", tenant="bank"))) == {1}
+    assert 2 <= len(tier) <= 16
+
+
+def test_only_the_session_can_name_the_scope_that_its_answers_are_stored_in(clock: Clock) -> None:
+    tier = SessionTier(clock, idle_s=60)
+    tier.put(question("ann"), entry(1))
+    kept = tier.private(entry(1))
+    assert kept is not None and kept.expires_s == clock() + 60
+    assert kept.scope == private_scope(Scope("shop", "m", "s"), "ann") != private_scope(Scope("shop", "m", "s"), "bob")
+    assert tier.private(entry(2)) is None
