@@ -228,7 +228,8 @@ class TieredCache:
             return None
         entry = entry_of(kept_as(question, answer), verdict, answer, entry_id, self._clock())
         self._session.put(question, entry)
-        self._storing[entry.id] = entry
+        if entry.reach >= Reach.RECENT or verdict.read <= Reach.SESSION:  # what waits for more askers is not stored
+            self._storing[entry.id] = entry
         if entry.reach >= Reach.RECENT:
             self._recent.keep_hot(entry)
             self.receipts.note(question, entry)
@@ -246,7 +247,7 @@ class TieredCache:
         vector: the question's, when the lookup already made it."""
         try:
             if entry.reach < Reach.RECENT:
-                private = self._session.private(entry)
+                private = self._session.private(entry) if entry.id in self._storing else None
                 return private is not None and await self._put(private, None)
             return await self._put(entry, vector if entry.reach >= Reach.SIMILAR else None)
         except StoreUnavailable as trouble:
