@@ -59,7 +59,7 @@ async def test_what_an_earlier_turn_revealed_keeps_the_follow_up_personal(house:
     async with house(embedder=alike()) as h:
         await h.ask(chat, session="ann")
         assert not (await h.ask(chat, session="bob")).hit
-        assert await h.stored() == 0
+        assert await h.stored() == 2
 
 
 SOMEBODYS = "Where is my order 70415?"
