@@ -9,8 +9,10 @@ Read in this order; a module imports only what stands above it:
     logistic · calibration      how probable is it that an answer is right, and what must it reach     (pure)
     anchors · adapted · belief  what the operator's labels taught, and what a scope's own say
     worth · tags                what an answer is worth keeping · by what names it can be forgotten            (pure)
+    templates · changing        patterns that an operator writes · what changed between two prompts    (pure)
     policy · guards · trust     how far may it travel · near is not the same · is near near enough     (pure)
     comparison · comparator     do two answers to one question say the same
+    leeway                      what a question's key may leave out, and when it must not               (pure)
     standalone · lineage        does a turn lean on those before it · what was meant before a question     (pure)
     asking                      from a request body to a Question
     protocols                   the seams: Embedder, Reader, VectorIndex, EntryStore
@@ -31,6 +33,7 @@ Write path: `keep` (memory, at once) → `store` (durable) → index.  Read path
 
 from cache.adapting import Labelled
 from cache.asking import Caller, ask
+from cache.changing import Changed, alike, changed
 from cache.comparator import Comparator
 from cache.comparison import Agreement, Comparison, known_other
 from cache.embedder.breaker import Breaker
@@ -38,6 +41,7 @@ from cache.entry import Answer, Entry, Hit, Likeness, Miss, Refusal
 from cache.errors import CacheError, StateError, StoreUnavailable
 from cache.evidence import Evidence, Label, Source
 from cache.lab import Compared
+from cache.leeway import instructions
 from cache.opening import CacheSettings, open_cache
 from cache.policy import (
     Controls,
@@ -59,6 +63,7 @@ from cache.store.journal import SharedJournal
 from cache.tags import of_session, of_source, of_tag
 from cache.tags import plain as plain_name
 from cache.tags import told as told_names
+from cache.templates import read_pattern, read_split
 from cache.tiered import TieredCache
 from cache.trust import Candidate, Explanation
 
@@ -70,6 +75,7 @@ __all__ = [
     "CacheSettings",
     "Caller",
     "Candidate",
+    "Changed",
     "Clock",
     "Comparator",
     "Compared",
@@ -107,11 +113,14 @@ __all__ = [
     "Trait",
     "Verdict",
     "Why",
+    "alike",
     "ask",
+    "changed",
     "corrected_rate",
     "effective_number",
     "flight_key",
     "inadmissible",
+    "instructions",
     "judge",
     "known_other",
     "of_session",
@@ -119,6 +128,8 @@ __all__ = [
     "of_tag",
     "open_cache",
     "plain_name",
+    "read_pattern",
+    "read_split",
     "school",
     "told_names",
     "wilson",

@@ -5,15 +5,16 @@ miss and never a wrong hit. Pure: the secret and the caller's tenant are argumen
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from cache import fingerprint
 from cache.followups import sense
+from cache.leeway import counts, loosened, marked
 from cache.lineage import past_of, read_chat
 from cache.policy import EXACT_ONLY, Controls, Rules, kept_to_its_session
-from cache.question import Kind, Past, Question, Scope, Trait
+from cache.question import Kind, Leeway, Past, Question, Scope, Trait
 from cache.traits import traits_of
 
 
@@ -89,8 +90,28 @@ def ask(
     kind: Kind, body: Mapping[str, Any], caller: Caller, controls: Controls, secret: bytes, revision: str = "",
     rules: Rules | None = None,
 ) -> Question:  # fmt: skip
-    """Read one request body. revision: what stands behind the model's name now, such as the path of its weights.
-    rules: what they say of lineage; None = a request is known by its exact bytes.
+    """Read one request body, and leave out of its key what `cache.leeway` lets it. For the arguments see `_read`."""
+    if rules is not None and rules.splits:
+        controls = marked(body, controls, rules, caller.tenant)
+    whole = _read(kind, body, caller, controls, secret, revision, rules)
+    loose = loosened(body, controls, rules) if rules is not None and kind is Kind.CHAT else None
+    if loose is None:
+        return whole
+    said = (whole.text or "",) if whole.past is None else whole.past.said
+    if (why := counts(whole, loose, said)) is not None:
+        return replace(whole, counted=why)
+    without = _read(kind, loose.body, caller, controls, secret, revision, rules, ("left out",))
+    taken = tuple((each.kind, each.value) for each in loose.taken)
+    return replace(without, leeway=Leeway((whole.scope.key, whole.key, whole.proof), taken, loose.reordered))
+
+
+def _read(
+    kind: Kind, body: Mapping[str, Any], caller: Caller, controls: Controls, secret: bytes, revision: str,
+    rules: Rules | None, loose: tuple[str, ...] = (),
+) -> Question:  # fmt: skip
+    """revision: what stands behind the model's name now, such as the path of its weights.
+    rules: what they say of lineage; None = a request is known by its exact bytes.  loose: marks a body that lacks
+    something.
 
     A body that this code does not understand (a missing or odd `messages`) still gets an exact key: the worker will
     say what is wrong with it, and errors are never stored."""
@@ -98,7 +119,9 @@ def ask(
         name: value for name, value in body.items()
         if value is not None and FIELDS.get(name, Field.ANSWER) is Field.ANSWER
     }  # fmt: skip
-    place = fingerprint.canonical([caller.tenant, kind.value, controls.namespace, controls.sources, revision])
+    place = fingerprint.canonical(
+        [caller.tenant, kind.value, controls.namespace, sorted(controls.sources), revision, *loose]
+    )
     key, proof = fingerprint.exact(place, fingerprint.canonical(answer_fields), secret)
     found = _find(kind, body, controls)
     traits = found.traits | _traits_of_fields(answer_fields)

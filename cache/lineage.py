@@ -20,6 +20,7 @@ import orjson
 
 from cache import fingerprint
 from cache.entry import Answer
+from cache.leeway import shows_in
 from cache.policy import Rules
 from cache.question import Past, Question
 from cache.standalone import Turn, leans, looks_back, points_farther
@@ -114,23 +115,29 @@ def within(question: Question, known: Mapping[str, int]) -> Question:
 
 
 def kept_as(question: Question, answer: Answer) -> Question:
-    """The question that an answer is kept under: with all of its history, where the answer speaks of what only turns
-    outside of its chain named, or of what was said before it. Then it is no answer for others who share the chain."""
-    past = question.past
+    """The question that an answer is kept under. With all that its key left out, where the answer shows something of
+    it; with all of its history, where the answer speaks of what only turns outside of its chain named, or of what was
+    said before it. Then it is no answer for others who share the key, or the chain."""
+    past, leeway = question.past, question.leeway
+    text = answer_text(answer) if leeway is not None or (past is not None and not past.whole) else None
+    if leeway is not None and (text is None or shows_in(leeway, text)):
+        return _as(question, *leeway.exact)
     if past is None or past.whole:
         return question
-    text = answer_text(answer)
     if text is None or (borrowed(text, past.said, past.unsaid) is None and not (past.unsaid and looks_back(text))):
         return question
     return in_full(question) or question
 
 
 def in_full(question: Question) -> Question | None:
-    """The question with all of its history as it stands, where it is looked up with a part of it; else None."""
-    past = question.past
-    if past is None or past.whole or question.proof == past.exact[2]:
+    """The question with all of its history as it stands, where it is looked up with a part of it, then with all that
+    its key left out; None where it is so already."""
+    past, leeway = question.past, question.leeway
+    if leeway is not None and question.scope.key == leeway.exact[0]:
         return None
-    return _as(question, *past.exact)
+    if past is not None and not past.whole and question.proof != past.exact[2]:
+        return _as(question, *past.exact)
+    return None if leeway is None else _as(question, *leeway.exact)
 
 
 def answer_text(answer: Answer) -> str | None:

@@ -12,6 +12,7 @@ from typing import Literal
 from cache.entry import Answer, Entry
 from cache.question import Question, Reach, Trait
 from cache.tags import names_of
+from cache.templates import Pattern, Split
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,9 @@ class Rules:
     has one answer for everybody. Who tells data of his own is kept to his session in any case.
     lineage: whether turns answered from one entry count as the same turn.  lineage_reset_on_standalone: whether what
     was said before the last turn that surely stands alone is left out.  standalone_across_history: whether a question
-    that surely stands alone is looked up as in a new conversation."""
+    that surely stands alone is looked up as in a new conversation.
+    ignore: what of the system prompt is left out of the key (`cache.leeway`).  splits: by tenant (`*` =
+    every other), where the question stands in a message that holds more."""
 
     ttl_s: float = 24 * 3600.0
     time_bound_ttl_s: float = 60.0
@@ -66,6 +69,8 @@ class Rules:
     lineage: bool = True
     lineage_reset_on_standalone: bool = True
     standalone_across_history: bool = True
+    ignore: tuple[Pattern, ...] = ()
+    splits: tuple[tuple[str, Split], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,6 +259,8 @@ def flight_key(question: Question, verdict: Verdict) -> tuple[str, str, int | No
     The proof, not the fast key, tells questions apart; the limit is part of it because it cuts the answer."""
     session = (question.session or "") if verdict.write is Reach.SESSION else ""
     scope_key, proof, past = question.scope.key, question.proof, question.past
-    if past is not None and not past.whole:  # what it is told may yet prove to lean on turns that others have not
+    if question.leeway is not None:  # what it is told may yet prove to show what its key left out
+        scope_key, _, proof = question.leeway.exact
+    elif past is not None and not past.whole:  # or to lean on turns that others have not
         scope_key, _, proof = past.exact
     return scope_key, proof, question.limit, session

@@ -78,6 +78,18 @@ class Past:
 
 
 @dataclass(frozen=True, slots=True)
+class Leeway:
+    """What a question's key leaves out of account.
+
+    exact: scope key, key and proof of the request with all of it.  taken: (kind, value) of what stood in the system
+    prompt.  reordered: marked documents count in any order."""
+
+    exact: tuple[str, str, str]
+    taken: tuple[tuple[str, str], ...] = ()
+    reordered: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """One request, read once.
 
@@ -88,7 +100,8 @@ class Question:
     limit: most completion tokens the caller accepts; None = the model's default.
     session: keyed digest of a *strong* session identity; None = no SESSION tier for this request.
     past: what was said before; None = the request is known by its exact bytes only.  recognised: how many of its turns
-    are known to have been answered from an entry."""
+    are known to have been answered from an entry.
+    leeway: what the key leaves out; None = nothing.  counted: why what might be left out is in it all the same."""
 
     kind: Kind
     scope: Scope
@@ -101,3 +114,5 @@ class Question:
     session: str | None
     past: Past | None = None
     recognised: int = 0
+    leeway: Leeway | None = None
+    counted: str | None = None

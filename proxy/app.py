@@ -37,6 +37,8 @@ from cache import (
     TieredCache,
     Timed,
     open_cache,
+    read_pattern,
+    read_split,
 )
 from proxy import dashboard, shadow, warming
 from proxy.admin import MOST_DEEDS, Access, Admin, Audit, Route
@@ -296,6 +298,8 @@ def cache_settings(settings: Settings, state_dir: Path | None, fingerprint: str)
         reach=Reach[settings.reach.upper()], account_questions=settings.account_questions,
         lineage=settings.lineage, lineage_reset_on_standalone=settings.lineage_reset_on_standalone,
         standalone_across_history=settings.standalone_across_history,
+        ignore=tuple(map(read_pattern, settings.context_ignore)),
+        splits=tuple((tenant, read_split(each)) for tenant, each in settings.question_patterns.items()),
     )  # fmt: skip
     return CacheSettings(
         rules=rules,

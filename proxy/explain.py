@@ -14,10 +14,12 @@ from proxy.routing.rides import Desk
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """Which worker would be asked, or why none; and what every worker that is up would cost, cheapest first."""
+    """Which worker would be asked, or why none; and what every worker that is up would cost, cheapest first.
+    warning: why questions of this caller can never be hits; None = nothing is known."""
 
     choice: Choice | ProxyError
     candidates: Sequence[WorkerCandidate]
+    warning: str | None = None
 
 
 def as_json(explanation: Explanation, way: Way, who: Identity | None) -> dict[str, Any]:
@@ -40,6 +42,8 @@ def as_json(explanation: Explanation, way: Way, who: Identity | None) -> dict[st
             "traits": sorted(trait.value for trait in question.traits), "limit_tokens": question.limit,
         },
         "conversation": _conversation(question),
+        "context": _context(question),
+        "warning": way.warning,
         "policy": {
             "read": verdict.read.name.lower(), "write": verdict.write.name.lower(), "ttl_s": verdict.ttl_s,
             "reason": verdict.reason,
@@ -96,6 +100,25 @@ def _conversation(question: Question) -> dict[str, Any] | None:
     return {"turns": len(past.turns), "known": question.recognised, "whole": past.whole, "reason": past.reason}
 
 
+def _context(question: Question) -> dict[str, Any] | None:
+    """What the key leaves out, or why it leaves out nothing though it might; None where nothing is to be left out."""
+    leeway = question.leeway
+    if leeway is None:
+        return None if question.counted is None else {"left_out": [], "any_order": False, "counts": question.counted}
+    left_out = [{"kind": kind, "value": value} for kind, value in leeway.taken]
+    return {"left_out": left_out, "any_order": leeway.reordered, "counts": None}
+
+
+def _left_out(told: dict[str, Any] | None) -> list[str]:
+    if told is None:
+        return []
+    if told["counts"]:
+        return [f"context    all of it counts: {told['counts']}"]
+    parts = [f"{each['kind']} {each['value']!r}" for each in told["left_out"]]
+    parts += ["the order of the documents"] if told["any_order"] else []
+    return [f"context    left out of the key: {', '.join(parts)}"]
+
+
 def _said_before(told: dict[str, Any] | None) -> list[str]:
     if told is None:
         return []
@@ -111,6 +134,8 @@ def as_text(told: dict[str, Any]) -> str:
         f"question   {question['text'] if question['text'] is not None else '(nothing to compare but bytes)'}",
         f"traits     {', '.join(question['traits']) or 'none'}",
         *_said_before(told["conversation"]),
+        *_left_out(told["context"]),
+        *([f"warning    {told['warning']}"] if told["warning"] else []),
         f"policy     may be read from {policy['read']}, stored for {policy['write']}, {policy['ttl_s']:g} s: "
         f"{policy['reason']}",
     ]

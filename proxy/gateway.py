@@ -114,7 +114,7 @@ class Gateway:
         if self._observer is not None:
             unserved = found if isinstance(found, Hit) else None
             found = self._observer.looked_up(asked, found, time.perf_counter() - began_s)
-        self._metrics.looked_up(found)
+        self._metrics.looked_up(found, volatile=asked.volatile is not None)
         if isinstance(found, Hit):
             if self._shadow is not None:
                 self._shadow.served(call.path, asked, found, len(call.body))
@@ -233,7 +233,7 @@ class Gateway:
         """What this listener is told: the worker's own bytes, or, when the flight has another shape, its whole answer
         in the shape that was asked for."""
         detailed = call.tenant.trusted
-        headers = status.of_miss(asked.verdict, miss, collapsed=joined, detailed=detailed)
+        headers = status.of_miss(asked.verdict, miss, collapsed=joined, detailed=detailed, warning=asked.volatile)
         headers.append(self._receipt(asked, head.entry_id, None))
         if detailed:
             headers += status.of_worker(head.worker, head.reason)
@@ -302,9 +302,9 @@ class Gateway:
         prompt = prompt_of(call, asked.body, asked.model, who)
         candidates = self._router.candidates(prompt)
         try:
-            return explanation, Way(self._router.choose(prompt), candidates), who
+            return explanation, Way(self._router.choose(prompt), candidates, asked.volatile), who
         except ProxyError as error:
-            return explanation, Way(error, candidates), who
+            return explanation, Way(error, candidates, asked.volatile), who
 
     async def forget(self, entry_id: int) -> int:
         """Delete one answer from every tier and replica. Returns how many were there. Raises StoreUnavailable."""

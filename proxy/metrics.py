@@ -33,6 +33,7 @@ _COUNTERS: Final = {
     "lookups": ("Questions looked up", ()),
     "hits": ("Answers served from the cache", ("tier", "likeness")),
     "misses": ("Lookups without an answer, by kind and reason", ("kind", "reason")),
+    "volatile_prompts": ("Questions that nothing stored can answer: their system prompt changes every time", ()),
     "observed": ("Answers that would have been served, were the mode not observe", ("tier",)),
     "refused_candidates": ("Near entries that somebody objected to", ("by",)),
     "flights": ("Generations asked of workers", ()),
@@ -147,9 +148,11 @@ class Metrics:
 
     # ── counting ─────────────────────────────────────────────────────────────────────────────────────────────────
 
-    def looked_up(self, found: Hit | Miss) -> None:
-        """One lookup and its outcome."""
+    def looked_up(self, found: Hit | Miss, *, volatile: bool = False) -> None:
+        """One lookup and its outcome. volatile: its system prompt changed again, as with every request before."""
         counted = self._counted
+        if volatile:
+            counted[("volatile_prompts",)] += 1
         counted[("lookups",)] += 1
         if isinstance(found, Hit):
             counted[("hits", found.tier, found.likeness)] += 1

@@ -13,7 +13,7 @@ from typing import Any
 
 from multidict import MultiMapping
 
-from cache import Caller, Controls, Kind, Question, Rules, TieredCache, Verdict, ask, judge
+from cache import Caller, Controls, Kind, Question, Rules, TieredCache, Verdict, ask, instructions, judge
 from proxy import openai
 from proxy.auth import USER_HEADER, asserted_user
 from proxy.call import Call
@@ -21,6 +21,7 @@ from proxy.controls import read_controls
 from proxy.errors import BadRequest
 from proxy.routing.identity import COOKIE, Strength, identify
 from proxy.routing.workers import WorkerPool
+from proxy.volatile import PromptWatch
 
 _REMEMBERED_BODY_BYTES = 16_384  # larger bodies repeat seldom and cost memory
 _OBJECTS_BYTES = 6_000
@@ -31,7 +32,8 @@ _Key = tuple[str, str, str, str | None, bytes, str | None, str | None, str | Non
 class Asked:
     """One request, read. body: the decoded JSON, not to be changed.  stream, usage: what the caller wants to hear.
     principal: 16 hex digits, who asks; for_user: it is an end user of the caller's.
-    askers: how many principals must ask the same before its answer is shared."""
+    askers: how many principals must ask the same before its answer is shared.
+    volatile: what is wrong with a system prompt that changes with every request; None = it does not."""
 
     kind: Kind
     body: Mapping[str, Any]
@@ -45,6 +47,7 @@ class Asked:
     principal: str
     for_user: bool
     askers: int
+    volatile: str | None = None
 
 
 class Reader:
@@ -61,6 +64,7 @@ class Reader:
         self._bytes_limit = bytes_limit
         self._bytes = 0
         self._remembered: OrderedDict[_Key, Asked] = OrderedDict()
+        self._prompts = PromptWatch()
 
     def read(self, call: Call) -> Asked:
         """Raises BadRequest."""
@@ -107,10 +111,14 @@ class Reader:
         model = openai.model_of(body)
         caller = Caller(call.tenant.name, session)
         question = ask(kind, body, caller, controls, self._secret, self._pool.revision(model), self._rules)
+        volatile = None
+        if kind is Kind.CHAT and not controls.no_store:
+            prompt = instructions(body, self._rules)
+            volatile = self._prompts.seen(question.scope.tenant, question.scope.model, prompt)
         return Asked(
             kind, body, model, controls, question, judge(question, controls, self._rules),
             openai.shape(body), openai.wants_stream(body), openai.wants_usage(body),
-            principal, user is not None, askers,
+            principal, user is not None, askers, volatile,
         )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from pydantic import Field, PrivateAttr, SecretStr, ValidationError, field_valid
 from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
 from proxy.admin_settings import SHORTEST_SECRET
+from proxy.context_settings import ContextSettings
 from proxy.conversation_settings import ConversationSettings
 from proxy.routing.roster import DNS, dns_name
 from proxy.routing.worker import canonical_url
@@ -25,7 +26,7 @@ class SettingsError(Exception):
     """A setting is wrong; the message says which, and what would be right."""
 
 
-class Settings(ConversationSettings):
+class Settings(ContextSettings, ConversationSettings):
     """What an operator may decide."""
 
     _came_from: dict[str, str] = PrivateAttr(default_factory=dict)
@@ -101,21 +102,6 @@ class Settings(ConversationSettings):
         "session", description="Questions about the asker's own account (where is my order) stay in their session; "
         "shared: the assistant sees no accounts, so all get the same answer. Names, numbers and other data of his own "
         "never leave it."
-    )  # fmt: skip
-    lineage: bool = Field(
-        True, description="Whether a turn that was answered from one entry counts as the same turn, whatever words "
-        "were used, so that follow-ups can be answered from the cache too."
-    )  # fmt: skip
-    lineage_receipts: int = Field(
-        100_000, ge=0, description="Most delivered answers that one process remembers for it; the store keeps more."
-    )
-    lineage_reset_on_standalone: bool = Field(
-        True, description="Whether a follow-up's context begins at the last turn that surely stands alone; off: at the "
-        "beginning of the chat."
-    )  # fmt: skip
-    standalone_across_history: bool = Field(
-        True, description="Whether a question that surely stands alone is looked up as in a new chat; system prompt "
-        "and every other field must agree all the same."
     )  # fmt: skip
     embedder: str = Field(
         "default",

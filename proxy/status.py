@@ -25,13 +25,17 @@ def of_hit(hit: Hit, *, detailed: bool) -> list[tuple[str, str]]:
     return headers
 
 
-def of_miss(verdict: Verdict, miss: Miss, *, collapsed: bool, detailed: bool) -> list[tuple[str, str]]:
-    """Headers of an answer from a worker. collapsed: somebody else's equal question was already in the air."""
+def of_miss(
+    verdict: Verdict, miss: Miss, *, collapsed: bool, detailed: bool, warning: str | None = None
+) -> list[tuple[str, str]]:
+    """Headers of an answer from a worker. collapsed: somebody else's equal question was already in the air.
+    warning: why such questions can never be hits."""
     status = f"{NAME}; fwd={verdict.why}"
     if collapsed:
         status += "; collapsed"
     if detailed:
         told = f"{miss.reason}: {miss.detail}" if miss.detail else miss.reason
+        told = f"{told}; {warning}" if warning else told
         status += f"; detail={quoted(told)}"
     return [("Cache-Status", status)]
 

@@ -55,6 +55,7 @@ def told(outcome: Hit | Miss = HIT, question: Question = QUESTION, **others: Any
 
 def test_a_hit_is_told_with_all_that_decided() -> None:
     assert told() == {
+        "context": None, "warning": None,
         "question": {
             "text": "How do I pay 50?", "kind": "chat", "model": "m", "tenant": "shop", "scope": "5" * 32,
             "traits": ["personal", "time-bound"], "limit_tokens": 100,
