@@ -1,5 +1,5 @@
 // Asks the admin API of the server that sent this page. The session is a cookie that no script can read.
-const state = { session: null, routes: new Set() };
+const state = { session: null, routes: new Map() };
 
 export class Refused extends Error {
   constructor(status, message) { super(message); this.status = status; }
@@ -32,7 +32,9 @@ export async function enter() {
   const told = await get("/admin/openapi.json");
   state.routes = new Map();
   for (const [path, operations] of Object.entries(told.paths))
-    for (const [method, operation] of Object.entries(operations)) state.routes.set(`${method.toUpperCase()} ${path}`, operation["x-role"]);
+    for (const [method, operation] of Object.entries(operations)) state.routes.set(`${method.toUpperCase()} ${path}`, {
+      role: operation["x-role"], body: operation.requestBody?.content["application/json"].schema,
+      query: Object.fromEntries((operation.parameters ?? []).filter((each) => each.in === "query").map((each) => [each.name, each.schema])) });
   return state.session;
 }
 
@@ -50,10 +52,14 @@ export const session = () => state.session;
 
 const RANK = { read: 1, curate: 2, operate: 3 };
 // Whether the server has this door, and this person may go through it.
-export function may(door) {
-  const role = state.routes.get(door);
-  return role !== undefined && RANK[state.session.role] >= (RANK[role] ?? 1);
+export function may(name) {
+  const known = state.routes.get(name);
+  return known !== undefined && RANK[state.session.role] >= (RANK[known.role] ?? 1);
 }
+
+// What a door wants: {role, body, query}, as schemas. And the names of all of them.
+export const door = (name) => state.routes.get(name);
+export const doors = () => [...state.routes.keys()];
 
 export const query = (values) => {
   const given = Object.entries(values).filter(([, value]) => value !== undefined && value !== null && value !== "");

@@ -2,16 +2,22 @@
 import { enter, login, logout, may, session } from "./api.js";
 import { field, h, put, toast } from "./dom.js";
 import { lang, speak, t } from "./words.js";
+import * as curated from "./views/curated.js";
+import * as entries from "./views/entries.js";
 import * as lab from "./views/lab.js";
 import * as overview from "./views/overview.js";
 import * as playground from "./views/playground.js";
+import * as purge from "./views/purge.js";
 import * as review from "./views/review.js";
 import * as system from "./views/system.js";
 
 // name → [module, the doors that it cannot do without]
 const VIEWS = {
   overview: [overview, ["GET /admin/stats", "GET /admin/report"]],
+  entries: [entries, ["GET /admin/entries"]],
+  curated: [curated, ["GET /admin/curated"]],
   review: [review, ["GET /admin/review"]],
+  purge: [purge, ["POST /admin/purge"]],
   lab: [lab, ["POST /admin/lab"]],
   playground: [playground, []],
   system: [system, ["GET /admin/settings"]],

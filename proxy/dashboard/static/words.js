@@ -25,6 +25,8 @@ const en = {
   play_lead: "Ask as your users do. Beside each answer: where it came from, how long it took, and what it cost or spared.",
   api_key: "API key (kept in this page only)", ask: "Ask", message: "Your question", fresh: "Ask a worker anyway (no-cache)", as_session: "As one session", new_chat: "New chat", stop: "Stop", no_model: "No worker says which models it serves.", failed: "It failed: {0}", broke_off: "The answer broke off.",
   from_cache: "From the cache: {0}", from_worker: "From worker {0}", from_worker_plain: "From a worker", joined: "shared with an equal question in the air", first_byte: "first byte {0}", whole: "whole {0}", tokens: "{0} tokens", cost: "cost {0}", spared: "spared {0}", cost_unknown: "cost not known yet", good: "Good answer", bad: "Bad answer", rated: "Noted: {0}", age: "{0} old", you: "You", chat_log: "Chat",
+  actions: "Actions", one_a_line: "one a line", before: "Previous", next: "Next", page: "Page {0}", back: "All entries", edit: "Edit", tags: "Tags", new_curated: "New curated answer", curated_lead: "Answers that people wrote or approved. They are served first, and are never evicted.",
+  purge_lead: "Forget every answer that matches all that is filled in, in every tier and replica. It is counted first.", count_first: "Count first", would_purge: "This would be forgotten", purge_now: "Forget it now", purge_sure: "Forget all of this?", purged: "Forgotten.",
   system_text: "System prompt", system_lead: "Every setting and where its value came from. Secrets are never shown.", setting: "Setting", value: "Value", origin: "From", help: "What it is", filter: "Filter", audit: "Audit: who changed what", outcome: "Outcome", route: "To what", no_audit: "Nobody has changed anything.", changed_only: "Only what is not a default",
 };
 
@@ -54,6 +56,8 @@ const zh = {
   play_lead: "像用户一样提问。每个回答旁边：来自哪里、用时多少、花费或节省多少。",
   api_key: "API 密钥（仅保存在本页）", ask: "提问", message: "您的问题", fresh: "仍询问工作节点（no-cache）", as_session: "作为同一会话", new_chat: "新对话", stop: "停止", no_model: "没有工作节点报告可用模型。", failed: "失败：{0}", broke_off: "回答中断。",
   from_cache: "来自缓存：{0}", from_worker: "来自工作节点 {0}", from_worker_plain: "来自工作节点", joined: "与正在进行的相同提问共用", first_byte: "首字节 {0}", whole: "全部 {0}", tokens: "{0} 个 token", cost: "花费 {0}", spared: "节省 {0}", cost_unknown: "费用尚不可知", good: "回答好", bad: "回答差", rated: "已记录：{0}", age: "{0} 前生成", you: "您", chat_log: "对话",
+  actions: "操作", one_a_line: "每行一个", before: "上一页", next: "下一页", page: "第 {0} 页", back: "所有条目", edit: "编辑", tags: "标签", new_curated: "新建人工问答", curated_lead: "由人撰写或批准的回答。优先使用，且永不淘汰。",
+  purge_lead: "忘记所有符合填写条件的回答，涵盖所有层级和副本。先计数。", count_first: "先计数", would_purge: "将会忘记", purge_now: "立即忘记", purge_sure: "全部忘记？", purged: "已忘记。",
   system_text: "系统提示", system_lead: "每个设置及其来源。机密永不显示。", setting: "设置", value: "值", origin: "来源", help: "说明", filter: "筛选", audit: "审计：谁改了什么", outcome: "结果", route: "对象", no_audit: "还没有人做过更改。", changed_only: "仅显示非默认值",
 };
 
@@ -74,6 +78,9 @@ export function t(key, ...given) {
   const words = WORDS[language][key] ?? en[key] ?? key;
   return words.replace(/\{(\d)\}/g, (_, place) => given[Number(place)] ?? "");
 }
+
+// The name of a field of the API, for people.
+export const named = (name) => WORDS[language][name] ?? name.replace(/_/g, " ").replace(/^./, (first) => first.toUpperCase());
 
 const locale = () => (language === "zh" ? "zh-CN" : "en-GB");
 export const count = (value) => (value === null || value === undefined ? "–" : new Intl.NumberFormat(locale()).format(value));

@@ -43,5 +43,5 @@ function result(told) {
       h("div", {}, table([t("what"), t("value")], facts, "")),
       h("div", {}, h("h2", {}, t("objections")), seen?.against.length
         ? h("ul", {}, seen.against.map((each) => h("li", {}, h("strong", {}, each.by), ": ", each.reason))) : h("p", { class: "empty" }, t("no_objections")))),
-    h("h2", {}, t("policy")), table(["", t("reads"), t("writes"), t("why"), t("traits")], [far(t("asked"), told.asked), far(t("stored"), told.stored)], ""));
+    h("h2", {}, t("policy")), table([t("question"), t("reads"), t("writes"), t("why"), t("traits")], [far(t("asked"), told.asked), far(t("stored"), told.stored)], ""));
 }

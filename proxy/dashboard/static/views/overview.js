@@ -102,7 +102,7 @@ function workers(all, look) {
   const url = h("input", { type: "url", required: true, placeholder: "http://10.0.0.7:8000" });
   const add = (event) => { event.preventDefault(); act(() => post("/admin/workers", { url: url.value })); };
   return h("section", { class: "panel" }, h("h2", {}, t("workers")),
-    table([t("name"), t("state"), n(t("load")), n(t("running")), n(t("kv")), n(t("prefix")), n(t("sessions")), ""], rows, t("nothing_yet")),
+    table([t("name"), t("state"), n(t("load")), n(t("running")), n(t("kv")), n(t("prefix")), n(t("sessions")), t("actions")], rows, t("nothing_yet")),
     may("POST /admin/workers") ? h("form", { class: "row", onsubmit: add }, h("div", { class: "grow" }, field(`${t("add_worker")}: ${t("worker_url")}`, url)), h("div", {}, h("label", {}, h("button", { type: "submit" }, t("add"))))) : null);
 }
 
