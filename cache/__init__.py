@@ -60,7 +60,7 @@ from cache.review import Served
 from cache.schooling import Schooled, school
 from cache.store.board import SharedBoard
 from cache.store.journal import SharedJournal
-from cache.tags import of_session, of_source, of_tag
+from cache.tags import of_asker, of_session, of_source, of_tag
 from cache.tags import plain as plain_name
 from cache.tags import told as told_names
 from cache.templates import read_pattern, read_split
@@ -123,6 +123,7 @@ __all__ = [
     "instructions",
     "judge",
     "known_other",
+    "of_asker",
     "of_session",
     "of_source",
     "of_tag",

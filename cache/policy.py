@@ -183,13 +183,15 @@ def unacceptable(entry: Entry, question: Question, verdict: Verdict, now_s: floa
     return None
 
 
-def entry_of(question: Question, verdict: Verdict, answer: Answer, entry_id: int, now_s: float) -> Entry:
-    """What is kept of an answered question."""
+def entry_of(
+    question: Question, verdict: Verdict, answer: Answer, entry_id: int, now_s: float, asker: str = ""
+) -> Entry:
+    """What is kept of an answered question. asker: the principal who caused it."""
     return Entry(
         id=entry_id, kind=question.kind, scope=question.scope, text=question.text, key=question.key,
         proof=question.proof, wording=question.wording, reach=verdict.write, answer=answer, created_s=now_s,
         expires_s=now_s + verdict.ttl_s,
-        tags=names_of(verdict.controls.tags, verdict.controls.sources, question.session),
+        tags=names_of(verdict.controls.tags, verdict.controls.sources, question.session, asker),
     )  # fmt: skip
 
 

@@ -1,11 +1,12 @@
 """What an entry is bound to beside its scope: the caller's tags, the documents that its answer stands on, the session
-that asked. Pure. Names are opaque to the stores: they index them, and whoever forgets by one names it here.
+and the principal that asked. Pure. Names are opaque to the stores: they index them, and whoever forgets by one names it
+here.
 """
 
 from collections.abc import Iterable
 from typing import Any, Final
 
-_TAG, _SOURCE, _SESSION = "tag", "source", "session"
+_TAG, _SOURCE, _SESSION, _ASKER = "tag", "source", "session", "asker"
 _THEN: Final = "\x1f"  # no part of a name contains it, see `plain`
 
 
@@ -24,13 +25,18 @@ def of_session(digest: str) -> str:
     return f"{_SESSION}{_THEN}{digest}"
 
 
+def of_asker(principal: str) -> str:
+    """The name of whoever caused it, by his keyed digest: an API key, or the end user of a trusted caller."""
+    return f"{_ASKER}{_THEN}{principal}"
+
+
 def plain(text: str) -> bool:
     """Whether it can be part of a name: not empty, no control characters."""
     return text != "" and text.isprintable()
 
 
 def names_of(
-    tags: Iterable[str], sources: Iterable[tuple[str, str]] = (), session: str | None = None
+    tags: Iterable[str], sources: Iterable[tuple[str, str]] = (), session: str | None = None, asker: str = ""
 ) -> tuple[str, ...]:
     """All names of an entry, sorted."""
     names = {of_tag(tag) for tag in tags}
@@ -38,11 +44,13 @@ def names_of(
         names |= {of_source(document), of_source(document, version)}
     if session is not None:
         names.add(of_session(session))
+    if asker:
+        names.add(of_asker(asker))
     return tuple(sorted(names))
 
 
 def told(names: Iterable[str]) -> dict[str, Any]:
-    """The same for people: {"tags": [...], "sources": [{"id", "version"}]}; sessions are nobody's business."""
+    """The same for people: {"tags": [...], "sources": [{"id", "version"}]}; who asked is nobody's business."""
     tags: list[str] = []
     sources: list[dict[str, str]] = []
     for name in names:

@@ -215,18 +215,19 @@ class TieredCache:
 
     def keep(
         self, question: Question, verdict: Verdict, answer: Answer, since: int | None = None,
-        entry_id: int | None = None,
+        entry_id: int | None = None, asker: str = "",
     ) -> Entry | None:  # fmt: skip
         """Make an entry and hold it in memory at once, so that the very next repetition finds it. None: its reach is
         NOWHERE, or it was asked for before somebody had its like forgotten, or it was called wrong before it ended.
         What reaches beyond the session must then be given to `store`.
 
-        since: `forgets` when the answer was asked for.  entry_id: from `new_id`, where it was told already."""
+        since: `forgets` when the answer was asked for.  entry_id: from `new_id`, where it was told already.
+        asker: the principal who caused it."""
         if verdict.write is Reach.NOWHERE or (since is not None and self._forgettings.cover(question, since)):
             return None
         if self.reviews.barred(entry_id := entry_id or self.new_id()):
             return None
-        entry = entry_of(kept_as(question, answer), verdict, answer, entry_id, self._clock())
+        entry = entry_of(kept_as(question, answer), verdict, answer, entry_id, self._clock(), asker)
         self._session.put(question, entry)
         if entry.reach >= Reach.RECENT or verdict.read <= Reach.SESSION:  # what waits for more askers is not stored
             self._storing[entry.id] = entry

@@ -19,7 +19,7 @@ from cache.evidence import Evidence, Label, Source
 from cache.protocols import Selection
 from cache.question import Kind, Reach, Scope
 
-SCHEMA: Final = 2  # the layout of what is stored; raise it when a column changes its meaning
+SCHEMA: Final = 3  # the layout of what is stored; raise it when a column changes its meaning
 KEY_VERSION: Final = 1  # how keys, wordings and scopes are computed; raise it when a question's own changes
 
 COLUMNS: Final = (

@@ -20,6 +20,7 @@ from cache.store.record import COLUMNS, SCHEMA, from_columns, to_columns, unpack
 from cache.worth import Capacity, Departed, gain_of, later, size_of, window
 
 T = TypeVar("T")
+_OLDEST: Final = 2  # schema that can be migrated
 CHUNK: Final = 500  # ids or rows a statement; SQLite's oldest limit is 999 parameters
 
 _LAYOUT: Final = """
@@ -33,15 +34,17 @@ CREATE TABLE entry (
     embedder TEXT, tags TEXT NOT NULL, vector BLOB, body BLOB NOT NULL, worth REAL NOT NULL, size INTEGER NOT NULL,
     UNIQUE (tenant, model, scope, key)
 );
-CREATE TABLE tagged (
-    name TEXT NOT NULL, seq INTEGER NOT NULL REFERENCES entry (seq) ON DELETE CASCADE, PRIMARY KEY (name, seq)
-) WITHOUT ROWID;
-CREATE INDEX tagged_seq ON tagged (seq);
 CREATE INDEX entry_wording ON entry (scope, wording, created_s) WHERE wording IS NOT NULL;
 CREATE INDEX entry_created ON entry (created_s, seq);
 CREATE INDEX entry_worth ON entry (worth, seq, size);
 CREATE INDEX entry_expires ON entry (expires_s);
 CREATE INDEX entry_searchable ON entry (embedder, seq, expires_s, id) WHERE embedder IS NOT NULL;
+"""
+_TAGGED: Final = """
+CREATE TABLE tagged (
+    name TEXT NOT NULL, seq INTEGER NOT NULL REFERENCES entry (seq) ON DELETE CASCADE, PRIMARY KEY (name, seq)
+) WITHOUT ROWID;
+CREATE INDEX tagged_seq ON tagged (seq);
 """
 
 _ALL = ", ".join(COLUMNS)
@@ -97,9 +100,21 @@ class Tables:
     def create(self, meta: dict[str, str]) -> None:
         self._db.execute("BEGIN IMMEDIATE")
         with self._db:
-            for statement in _LAYOUT.split(";"):
+            for statement in f"{_LAYOUT}{_TAGGED}".split(";"):
                 self._db.execute(statement)
             self._db.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+
+    def migrate(self) -> None:
+        """From schema 2, in which nothing had a tag: all of it, or nothing."""
+        with self.transaction():
+            tables = {name for (name,) in self._db.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
+            for table in ("entry", "quarantine"):
+                columns = {row[1] for row in self._db.execute(f"PRAGMA table_info({table})")}
+                if table in tables and "tags" not in columns:
+                    self._db.execute(f"ALTER TABLE {table} ADD COLUMN tags TEXT NOT NULL DEFAULT '[]'")
+            for statement in _TAGGED.split(";") if "tagged" not in tables else ():
+                self._db.execute(statement)
+            self.note("schema", str(SCHEMA))
 
     def count_held(self) -> None:
         """To be called once the layout is known to be ours. After a clean end the bytes need no summing up."""
@@ -308,7 +323,7 @@ def admit(tables: Tables, key_version: int, fingerprints: Sequence[str]) -> str 
             f"the stored answers were made by a newer version (schema {schema}, keys {keys}; this version reads "
             f"schema {SCHEMA}, keys {key_version}). Install that version again, or name another state directory"
         )
-    if schema < SCHEMA or keys < key_version:
+    if schema < _OLDEST or keys < key_version:
         return f"made by an older version (schema {schema}, keys {keys})"
     if meta["secret"] not in fingerprints:
         raise StateError(
@@ -317,4 +332,6 @@ def admit(tables: Tables, key_version: int, fingerprints: Sequence[str]) -> str 
         )
     if meta["secret"] != fingerprints[0]:
         tables.note("secret", fingerprints[0])
+    if schema < SCHEMA:
+        tables.migrate()
     return None

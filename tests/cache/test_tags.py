@@ -2,10 +2,14 @@
 
 import pytest
 
-from cache.tags import names_of, of_session, of_source, of_tag, plain, told
+from cache.tags import names_of, of_asker, of_session, of_source, of_tag, plain, told
 
 
 def test_an_answer_bears_its_tags_its_documents_and_their_versions() -> None:
+    assert names_of([], asker="a5") == (of_asker("a5"),) and told(names_of([], asker="a5")) == {
+        "tags": [],
+        "sources": [],
+    }
     names = names_of(["faq"], [("refunds", "8")], "5e55")
     assert set(names) == {of_tag("faq"), of_source("refunds"), of_source("refunds", "8"), of_session("5e55")}
     assert told(names) == {"tags": ["faq"], "sources": [{"id": "refunds", "version": "8"}]}

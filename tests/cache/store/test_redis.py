@@ -17,6 +17,7 @@ from tcp_tap import TcpTap
 from cache.errors import StateError, StoreUnavailable
 from cache.protocols import Change, Selection
 from cache.question import Scope
+from cache.store.record import KEY_VERSION, SCHEMA
 from cache.store.redis import RedisStore
 from cache.worth import Capacity
 
@@ -465,7 +466,7 @@ async def test_what_redis_threw_out_is_noticed_and_told(server, opened) -> None:
         lost, kept = entry("lost"), entry("kept")
         await one.put(lost)
         await one.put(kept)
-        server.call("DEL", f"{{test:s2k1}}:e:{lost.id}")
+        server.call("DEL", f"{{test:s{SCHEMA}k{KEY_VERSION}}}:e:{lost.id}")
         rows = [row.entry_id async for batch in one.rows(EMBEDDER) for row in batch]
         assert rows == [kept.id]
         assert await one.ids(EMBEDDER) == {kept.id}

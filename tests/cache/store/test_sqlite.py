@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,33 @@ async def test_state_of_an_older_version_is_moved_aside(path: Path, clock, caplo
     assert path.with_name("entries.db.aside-1000").exists()
     async with opened(path, clock, key_version=2) as store:
         assert await store.count() == 1
+
+
+@pytest.mark.parametrize("half", [False, True], ids=["without tags", "with the tables of tags"])
+async def test_state_of_schema_2_is_read_on_and_its_answers_can_be_tagged(path: Path, clock, half: bool) -> None:
+    """An upgrade must not cost the answers that are stored, nor what is out of service."""
+    old, out = entry("old"), entry("out")
+    async with opened(path, clock) as store:
+        await store.put(old)
+        await store.put(out)
+        await store.quarantine([out.id], "wrong", "tenant")
+    with sqlite3.connect(path) as database:
+        if not half:
+            database.executescript("""
+                DROP TABLE tagged; ALTER TABLE entry DROP COLUMN tags; ALTER TABLE quarantine DROP COLUMN tags;
+            """)
+        database.execute("UPDATE meta SET value = '2' WHERE name = 'schema'")
+    database.close()
+    for _ in range(2):
+        async with opened(path, clock) as store:
+            assert await store.get([old.id]) == [old]
+            assert [each.entry_id for each in await store.quarantined(10)] == [out.id]
+    async with opened(path, clock) as store:
+        await store.put(replace(old, tags=("refund",)))
+        released = await store.release(out.id)
+        assert released is not None and released[0] == out
+        assert await store.forget(Selection(tag="refund")) == (old.id,)
+        assert await store.get([old.id, out.id]) == [out]
 
 
 async def test_state_made_with_another_secret_is_refused(path: Path, clock) -> None:
