@@ -8,7 +8,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager, aclosing
+from contextlib import aclosing
 from typing import Any
 
 import orjson
@@ -18,7 +18,7 @@ from multidict import CIMultiDict
 from proxy import dashboard, openai
 from proxy.admin import PREFIX, Admin, Person
 from proxy.auth import Door, Tenant
-from proxy.call import Call, Reply
+from proxy.call import Call, Journey, Reply
 from proxy.errors import BadRequest, BodyTooLarge, ModelNotFound, NotFound, NoWorker, ProxyError
 from proxy.feedback import Feedback
 from proxy.gateway import Gateway
@@ -30,7 +30,6 @@ from proxy.wire import whole
 log = logging.getLogger(__name__)
 
 Handler = Callable[[web.BaseRequest], Coroutine[Any, Any, web.StreamResponse]]
-Journey = Callable[[Call], AbstractAsyncContextManager[Reply]]
 
 _MODEL = "/v1/models/"
 _BODY_S = 300.0  # how long a body may take; who sends half of one holds it in our memory
@@ -42,13 +41,15 @@ _LOGGED_MESSAGE = "Something broke on our side; the log has the details under th
 
 class Api:
     """cors_origins: who may call from a browser; "*" is anybody.  metrics_open: whether /metrics answers.
-    admin: what is behind /admin.  assets: the files of /dashboard; none = there is no dashboard."""
+    admin: what is behind /admin.  assets: the files of /dashboard; none = there is no dashboard.
+    around: puts those who watch around a journey."""
 
     def __init__(
         self, gateway: Gateway, feedback: Feedback, admin: Admin, pool: WorkerPool, door: Door, metrics: Metrics, *,
         cors_origins: tuple[str, ...], body_limit_bytes: int, metrics_open: bool,
-        assets: Mapping[str, dashboard.Asset],
+        assets: Mapping[str, dashboard.Asset], around: Callable[[Journey], Journey],
     ) -> None:  # fmt: skip
+        self._answer, self._relay = around(gateway.answer), around(gateway.relay)
         self._gateway = gateway
         self._feedback = feedback
         self._admin = admin
@@ -91,13 +92,13 @@ class Api:
 
     async def cached(self, request: web.BaseRequest) -> web.StreamResponse:
         """POST /v1/chat/completions and /v1/completions."""
-        return await self._guarded(request, lambda call: self._tell(request, call, self._gateway.answer))
+        return await self._guarded(request, lambda call: self._tell(request, call, self._answer))
 
     async def other(self, request: web.BaseRequest) -> web.StreamResponse:
         """Every other path, passed on byte for byte."""
         if request.method == "OPTIONS" and "Access-Control-Request-Method" in request.headers:
             return self._preflight(request)
-        return await self._guarded(request, lambda call: self._tell(request, call, self._gateway.relay))
+        return await self._guarded(request, lambda call: self._tell(request, call, self._relay))
 
     async def _tell(self, request: web.BaseRequest, call: Call, journey: Journey) -> web.StreamResponse:
         async with journey(call) as reply:

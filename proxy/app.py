@@ -75,6 +75,7 @@ from proxy.shadow import Shadow
 from proxy.spare import SpareTime
 from proxy.upstream import Upstream
 from proxy.warming import Warming
+from proxy.watched import watched
 
 log = logging.getLogger(__name__)
 
@@ -155,7 +156,8 @@ async def open_proxy(
                 api_key=worker_key,
             )  # fmt: skip
             await stack.enter_async_context(judge)
-        cache = await stack.enter_async_context(cache_of(opened, judge=judge, timed=metrics.took))
+        watch = await watched(stack, settings, metrics.took, version=_VERSION)
+        cache = await stack.enter_async_context(cache_of(opened, judge=judge, timed=watch.timed))
         measured = Measured(time.time)
         metrics.measuring(measured.all)
         await stack.enter_async_context(Logbook(measured, state_dir / "measured.json" if state_dir else None))
@@ -186,8 +188,8 @@ async def open_proxy(
             await stack.enter_async_context(observer)
         flights = await stack.enter_async_context(Flights[Landed]())
         gateway = Gateway(
-            cache, flights, dispatch, router, errands, responses, metrics, pool, opened.rules, secret, shadow=checks,
-            warming=warmer, promote_after=settings.promote_after, observer=observer,
+            cache, flights, watch.asking(dispatch), router, errands, responses, metrics, pool, opened.rules, secret,
+            shadow=checks, warming=warmer, promote_after=settings.promote_after, observer=observer,
             regenerate_s=WINDOW_S if settings.regenerate == "window" else 0.0,
         )  # fmt: skip
         await stack.enter_async_context(gateway)
@@ -210,10 +212,12 @@ async def open_proxy(
         api = Api(
             gateway, feedback, admin, pool, door, metrics, cors_origins=settings.cors_origins,
             body_limit_bytes=settings.body_limit_bytes, metrics_open=settings.metrics,
-            assets=await asyncio.to_thread(dashboard.load) if settings.dashboard else {},
+            assets=await asyncio.to_thread(dashboard.load) if settings.dashboard else {}, around=watch.around,
         )  # fmt: skip
-        url = await stack.enter_async_context(_listening(settings, api, sock))
-        yield Proxy(url, gateway, cache, pool, health, flights, measured, checks, judge, warmer, settings.dashboard)
+        yield Proxy(
+            await stack.enter_async_context(_listening(settings, api, sock)), gateway, cache, pool, health, flights,
+            measured, checks, judge, warmer, settings.dashboard,
+        )  # fmt: skip
         api.closing = True
 
 

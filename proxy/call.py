@@ -1,7 +1,8 @@
 """One request on its way through the house, and the reply that comes back. Facts only."""
 
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
 from multidict import MultiMapping
@@ -36,3 +37,8 @@ class Reply:
     body: bytes | None = None
     stream: AsyncIterator[bytes] | None = None
     source: str = field(default="worker")  # for metrics: session, recent, similar, collapsed, worker, relay
+
+
+Journey = Callable[
+    [Call], AbstractAsyncContextManager[Reply]
+]  # leaving it early is leaving the reply; raises ProxyError

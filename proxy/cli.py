@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import logging
 import socket
 import sys
 import tempfile
@@ -17,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from cache import CacheError, StateError
-from proxy import remote
+from proxy import remote, request_log
 from proxy.app import Proxy, serve
 from proxy.demo import Pace, SimulatedWorker
 from proxy.evaluation import commands as evaluation
@@ -361,7 +360,7 @@ async def _simulated(count: int, pace: Pace) -> AsyncIterator[list[str]]:
 
 
 def _log(settings: Settings) -> None:
-    logging.basicConfig(level=settings.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    request_log.configure(settings.log_level, settings.log_format)
 
 
 def _body(text: str) -> dict[str, Any] | None:

@@ -9,7 +9,9 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
+from typing import Protocol
 
 from proxy.errors import NoWorker, UpstreamFailed, UpstreamTimedOut
 from proxy.headers import retry_after_s
@@ -40,6 +42,12 @@ class Errand:
     body: bytes | None
     prompt: Prompt
     keeper: Worker | None = None
+
+
+class Asks(Protocol):
+    """Asks a worker; `Dispatch`, or whoever stands around it."""
+
+    def ask(self, errand: Errand, /) -> AbstractAsyncContextManager[tuple[Ride, UpstreamReply]]: ...
 
 
 class Dispatch:

@@ -16,7 +16,7 @@ from cache import Explanation, Hit, Miss, Reach, Rules, Selection, TieredCache, 
 from proxy import openai, receipt, sse, status
 from proxy.call import Call, Reply
 from proxy.deliveries import Deliveries
-from proxy.dispatch import Dispatch, told_chunks
+from proxy.dispatch import Asks, told_chunks
 from proxy.errands import Errands, prompt_of
 from proxy.errors import NotCached, ProxyError, UpstreamFailed
 from proxy.explain import Way
@@ -50,7 +50,7 @@ class Gateway:
         self,
         cache: TieredCache,
         flights: Flights[Landed],
-        dispatch: Dispatch,
+        dispatch: Asks,
         router: Router,
         errands: Errands,
         responses: Responses,

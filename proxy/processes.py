@@ -22,6 +22,7 @@ from types import FrameType
 import uvloop
 
 from cache import CacheError, StateError
+from proxy import request_log
 from proxy.app import Proxy, serve
 from proxy.settings import Settings
 
@@ -116,9 +117,7 @@ def _bound(host: str, port: int) -> socket.socket:
 def _serve(settings: Settings, port: int, serving: Event, stopping: Event) -> None:
     """A child's life."""
     os.setpgrp()  # Ctrl-C on a terminal goes to the parent alone; twice would be "at once, without draining"
-    logging.basicConfig(
-        level=settings.log_level.upper(), format=f"%(asctime)s %(levelname)s [{os.getpid()}] %(name)s: %(message)s"
-    )
+    request_log.configure(settings.log_level, settings.log_format, process=os.getpid())
 
     def announce(proxy: Proxy) -> None:
         serving.set()

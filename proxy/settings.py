@@ -18,6 +18,7 @@ from proxy.context_settings import ContextSettings
 from proxy.conversation_settings import ConversationSettings
 from proxy.routing.roster import DNS, dns_name
 from proxy.routing.worker import canonical_url
+from proxy.watch_settings import WatchSettings
 
 ENV_PREFIX = "REJOINDER_"
 
@@ -26,7 +27,7 @@ class SettingsError(Exception):
     """A setting is wrong; the message says which, and what would be right."""
 
 
-class Settings(ContextSettings, ConversationSettings):
+class Settings(ContextSettings, ConversationSettings, WatchSettings):
     """What an operator may decide."""
 
     _came_from: dict[str, str] = PrivateAttr(default_factory=dict)
@@ -166,8 +167,6 @@ class Settings(ContextSettings, ConversationSettings):
     probe_s: float = Field(2.0, gt=0, description="How often each worker is asked for its health, in seconds.")
     drain_s: float = Field(30.0, ge=0, description="How long running answers may take after SIGTERM, in seconds.")
     sweep_s: float = Field(60.0, gt=0, description="How often expired entries are swept, in seconds.")
-    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="How much is logged.")
-    metrics: bool = Field(True, description="Whether /metrics answers.")
 
     @field_validator("workers", "trusted_tenants", "cors_origins", "curate_keys", mode="before")
     @classmethod
@@ -183,6 +182,7 @@ class Settings(ContextSettings, ConversationSettings):
         "adapted_dir",
         "workers_file",
         "gpu_hour_price",
+        "otel_endpoint",
         mode="before",
     )
     @classmethod

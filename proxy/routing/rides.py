@@ -97,7 +97,7 @@ class Ride:
 
     __slots__ = (
         "__weakref__", "_begun_s", "_booking", "_books", "_generation", "_home", "_queued", "_uncached",
-        "_unread", "choice", "desk", "generation", "prompt", "ttft_ms",
+        "_unread", "choice", "desk", "generation", "prompt", "ttft_ms", "usage",
     )  # fmt: skip
 
     def __init__(self, books: Books, desk: Desk, choice: Choice, prompt: Prompt) -> None:
@@ -106,6 +106,7 @@ class Ride:
         self.desk = desk
         self.generation = desk.worker.generation
         self.ttft_ms: float | None = None
+        self.usage: tuple[int, int | None, int] | None = None  # prompt, cached of it, written; as the answer says
         self._books = books
         self._uncached = max(choice.tokens - choice.resident, 1)
         work = self._uncached + READING * choice.resident
@@ -170,6 +171,7 @@ class Ride:
     def told(self, tokens: int, cached: int | None, written: int) -> None:
         """The answer's `usage`. cached: None = the worker does not say (--enable-prompt-tokens-details)."""
         books, desk, prompt = self._books, self.desk, self.prompt
+        self.usage = tokens, cached, written
         if tokens <= 0 or desk.worker.generation != self.generation:
             return
         if desk.worker.gauges is not None:
