@@ -8,14 +8,19 @@ for ("in French from now on"), circumstances that were told ("I'm with Flixora")
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache, wraps
+from typing import TypeVar
 
 from cache.language import language
 from cache.subjects import THIN, own_han, subjects
 
+R = TypeVar("R")
+
 _END = 300  # characters of an answer in which a question back is looked for
 _LONGEST = 600  # characters; a longer turn is a story, and nobody here tells what of it is meant
+_LONGEST_KEPT = 2000  # characters of a turn whose reading is remembered
 _HAN = re.compile(r"[\u3400-\u9fff]")
 
 # ---- English -------------------------------------------------------------------------------------------------------
@@ -221,6 +226,17 @@ _FARTHER = re.compile(
 )
 
 
+def _remembering(read: Callable[[str], R]) -> Callable[[str], R]:
+    """A chat sends its earlier turns again with every new one, and each is weighed against all that came before it."""
+    remembered = lru_cache(maxsize=4096)(read)
+
+    @wraps(read)
+    def of(turn: str) -> R:
+        return remembered(turn) if len(turn) <= _LONGEST_KEPT else read(turn)
+
+    return of
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
     """What a person said, and what the assistant answered; the answer of the newest turn is not there yet."""
@@ -249,6 +265,7 @@ def leans(turn: str, before: Sequence[Turn]) -> str | None:
     return None
 
 
+@_remembering
 def leans_by_itself(turn: str) -> str | None:
     """What in the turn's own words may point at something said before; None = nothing does."""
     if len(turn) > _LONGEST:
@@ -319,6 +336,7 @@ def _leans_zh(turn: str) -> str | None:
     return None
 
 
+@_remembering
 def points_farther(turn: str) -> bool:
     """Whether a turn that leans may lean on more than what was spoken of last."""
     return _FARTHER.search(turn) is not None
@@ -329,11 +347,13 @@ def looks_back(answer: str) -> bool:
     return _AS_SAID.search(answer) is not None
 
 
+@_remembering
 def sets_the_manner(said: str) -> bool:
     """Whether a turn may ask for a manner of answering that holds for later turns too."""
     return _MANNER.search(said) is not None or (not said.isascii() and _MANNER_ZH.search(said) is not None)
 
 
+@_remembering
 def tells_circumstances(said: str) -> bool:
     """Whether a turn tells something of the asker without asking for anything; later answers may build on it."""
     if _WISHES.search(said):
