@@ -144,9 +144,7 @@ def main() -> None:
     words: Any = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     words.add_argument("--model", default="smollm2", help="tiny or smollm2, or what the workers serve")
     words.add_argument("--plain", metavar="URL", help="vLLM with --no-enable-prefix-caching")
-    words.add_argument(
-        "--worker", metavar="URL", help="vLLM with prefix caching and --enable-prompt-tokens-details"
-    )
+    words.add_argument("--worker", metavar="URL", help="vLLM with prefix caching and --enable-prompt-tokens-details")
     words.add_argument("--rounds", type=int, default=3)
     words.add_argument("--turns", type=int, default=20)
     words.add_argument("--asked", type=int, default=60)
