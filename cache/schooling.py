@@ -1,8 +1,8 @@
 """`rejoinder train`, without its words: open the models, learn from labels, keep it where the cache looks.
 
-First trust learns beside the reader as it is; then, where torch is installed, beside one that learned from the labels
-too, which is taken only where it serves more unseen questions and is not wrong more often. What came out stands beside
-the old one (`….before`), and takes its place only when it does better on labels that neither has learned from."""
+Trust learns beside the reader as it is; where it is wished (and torch is there), then beside one that learned from the
+labels too, which is taken only where it serves more unseen questions and is not wrong more often. What came out
+stands beside the old one (`….before`), and takes its place only when it does better on labels that neither has seen."""
 
 import contextlib
 import json
@@ -23,6 +23,7 @@ from cache.errors import StateError
 from cache.reader import open_reader, reader_folder
 
 _PATIENCE_S = 30.0
+LEFT_ALONE = "the reader itself stays as it is (--teach-reader teaches it, too)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +41,11 @@ class Schooled:
 
 async def school(
     labelled: Sequence[Labelled], folder: Path, *, embedder: str = "default", reader: str = "default",
-    budget: float = 0.01, always: bool = False, teach_reader: bool = True, tell: Tell = lambda what, share: None,
+    budget: float = 0.01, always: bool = False, teach_reader: bool = False, tell: Tell = lambda what, share: None,
 ) -> Schooled:  # fmt: skip
     """Learn and keep. folder: made where it is missing.  always: take the new one even when it is no better.
-    teach_reader: False = trust and anchors alone.  Raises StateError with a way out, EmbedderUnavailable."""
+    teach_reader: the reader's upper layers learn, too (extra: train).
+    Raises StateError with a way out, EmbedderUnavailable."""
     shipped = reader_folder(reader)
     model = open_embedder(embedder)
     if shipped is None or model is None:
@@ -63,7 +65,7 @@ async def school(
             raise StateError(
                 f"The calibration in {shipped} was made for {start.reader}, but the reader is {opened.name}."
             )
-        why = missing() if teach_reader else "the reader itself stays as it is, as you wished"
+        why = missing() if teach_reader else LEFT_ALONE
         tell = _in_turn(tell, alone=why is not None)
         material = await gathered(labelled, model, opened, start.floor, tell)
         if len(material.labelled) < FEWEST:

@@ -39,12 +39,14 @@ _UNLIMITED = 1.0  # a budget that refuses nobody: everything is scored
 @dataclass(frozen=True, slots=True)
 class Options:
     """How to run. first: share in (0, 1] of each pack.  limit: most rows of each.  adapt_first: share in [0, 1) of each
-    stream that is learned from, not scored.  labels: `none` or `shadow:SHARE`.  plot: picture to draw, or None."""
+    stream that is learned from, not scored.  labels: `none` or `shadow:SHARE`.  teach_reader: the reader learns, too.
+    plot: picture to draw, or None."""
 
     first: float = 1.0
     limit: int | None = None
     adapt_first: float = 0.0
     labels: str = "none"
+    teach_reader: bool = False
     seed: int = 0
     plot: Path | None = None
 
@@ -70,7 +72,7 @@ async def evaluate(
     Raises PackError, StateError, CacheError."""
     labels = read_labels(options.labels, options.seed)
     if options.adapt_first and adapt is None:
-        async with _adapting(settings, err) as (learn_first, looks_there):
+        async with _adapting(settings, err, options.teach_reader) as (learn_first, looks_there):
             return await evaluate(paths, options, settings, err, adapt=learn_first, cache_of=looks_there)
     if options.plot is not None:
         plot.require()
@@ -96,7 +98,7 @@ async def evaluate(
 
 
 @contextlib.asynccontextmanager
-async def _adapting(settings: Settings, err: TextIO) -> AsyncIterator[tuple[Adapt, CacheOf]]:
+async def _adapting(settings: Settings, err: TextIO, teach_reader: bool) -> AsyncIterator[tuple[Adapt, CacheOf]]:
     """`rejoinder train` into a folder that nobody else sees, and a cache that looks there."""
     with tempfile.TemporaryDirectory(prefix="rejoinder-adapted-") as folder:
         place = Path(folder) / "adapted"
@@ -105,7 +107,12 @@ async def _adapting(settings: Settings, err: TextIO) -> AsyncIterator[tuple[Adap
             shutil.rmtree(place, ignore_errors=True)
             if labelled:
                 told = await learn(
-                    [Labelled(question, answer) for question, answer in labelled], place, settings, err, always=False
+                    [Labelled(question, answer) for question, answer in labelled],
+                    place,
+                    settings,
+                    err,
+                    always=False,
+                    teach_reader=teach_reader,
                 )
                 old, new = told.lesson.old, told.lesson.new
                 err.write(
@@ -121,13 +128,14 @@ async def _adapting(settings: Settings, err: TextIO) -> AsyncIterator[tuple[Adap
 
 
 async def learn(
-    labelled: Sequence[Labelled], folder: Path, settings: Settings, err: TextIO, *, always: bool
-) -> Schooled:
+    labelled: Sequence[Labelled], folder: Path, settings: Settings, err: TextIO, *, always: bool,
+    teach_reader: bool = False,
+) -> Schooled:  # fmt: skip
     """Adapt to labels, with progress. Raises StateError, CacheError."""
     with Meter("learning", 100, err) as tell:
         return await school(
             labelled, folder, embedder=settings.embedder, reader=settings.reader, budget=settings.max_false_hit_rate,
-            always=always, tell=lambda what, share: tell(int(100 * share)),
+            always=always, teach_reader=teach_reader, tell=lambda what, share: tell(int(100 * share)),
         )  # fmt: skip
 
 
@@ -142,7 +150,7 @@ async def train(
             raise PackError(f'{path} holds pairs; training reads questions with the answer that serves them: '
                             '{"query": "…", "answer_id": "…"}.')  # fmt: skip
         labelled += [Labelled(each.text, f"{path}:{each.answer_id}") for each in pack.arrivals]
-    told = await learn(labelled, folder, settings, err, always=always)
+    told = await learn(labelled, folder, settings, err, always=always, teach_reader=options.teach_reader)
     return {
         "learned_from": told.learned_from, "taken": told.taken, "folder": str(folder), "reader": told.reader,
         "reader_taken": told.reader_taken,
