@@ -249,7 +249,7 @@ async def test_a_second_principal_does_not_promote_what_he_did_not_ask(house: Op
         planted = await h.ask(poisoned, key="key-mallory", session="m")
         told = [await h.ask(clean, key=key, session="x") for key in ("key-bob", "key-carl", "key-bob")]
         assert planted.text not in {one.text for one in told}
-        assert await h.stored() == 1
+        assert await h.stored() == 2, "the clean answer, and his own in a scope that only his session can name"
 
 
 # ── another role, and characters that nobody sees ────────────────────────────────────────────────────────────────────

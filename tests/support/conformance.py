@@ -362,7 +362,12 @@ class Premises:
 
     def worn_out(self) -> None:
         """The next test gets a new one, where we may start one. Ours must do without: it recovers, or a test fails."""
-        if self.command is not None and not self.ours and self._router is not None:
+        if not self.ours:
+            self.anew()
+
+    def anew(self) -> None:
+        """The next test gets a router without a past, where we may start one."""
+        if self.command is not None and self._router is not None:
             self._router.stop()
             self._router = self.url = None
 

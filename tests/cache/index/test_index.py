@@ -457,7 +457,7 @@ async def test_a_store_that_is_away_is_said_to_be_away() -> None:
             raise StoreUnavailable("away")
 
     with pytest.raises(StoreUnavailable):
-        await open_index(Away(10, lambda: 1000.0), EMBEDDER, DIM, None)
+        await open_index(Away(Capacity(10), lambda: 1000.0), EMBEDDER, DIM, None)
 
 
 async def test_opening_leaves_the_event_loop_free(tmp_path) -> None:
