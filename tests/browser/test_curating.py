@@ -29,7 +29,7 @@ async def test_a_hundred_thousand_entries_are_found_read_and_mended(house: OpenH
         await page.get_by_role("button", name="Previous").click()
         await expect(rows.first).to_contain_text("rule 0?")
 
-        await page.get_by_label("Q", exact=True).fill("rule 99999")  # found while it is typed
+        await page.get_by_label("Words", exact=True).fill("rule 99999")  # found while it is typed
         await expect(rows).to_have_count(1)
         assert (await Axe().run(page)).response["violations"] == []
         await page.get_by_role("link", name="What is rule 99999?").click()
@@ -41,7 +41,7 @@ async def test_a_hundred_thousand_entries_are_found_read_and_mended(house: OpenH
         assert server.entries[f"{99_999:016x}"]["tags"] == ["rules", "v2"]
         await page.get_by_role("button", name="Delete").click()
         await page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-        await expect(page.get_by_label("Q", exact=True)).to_have_value("rule 99999")
+        await expect(page.get_by_label("Words", exact=True)).to_have_value("rule 99999")
         await expect(page.locator("#view")).to_contain_text("Nothing yet.")
         assert len(server.entries) == 99_999
 
@@ -53,7 +53,7 @@ async def test_a_curated_answer_is_written_changed_and_deleted(house: OpenHouse,
         await view(page, "Curated")
         await page.get_by_role("button", name="New curated answer").click()
         await page.get_by_role("textbox", name="Question").fill("How do I return it?")
-        await page.get_by_label("Wordings").fill("Can I send it back?\nReturn policy?")
+        await page.get_by_label("Other wordings").fill("Can I send it back?\nReturn policy?")
         await page.get_by_role("textbox", name="Answer").fill("Within 30 days.")
         await page.get_by_role("button", name="Save").click()
         row = page.get_by_role("row", name="How do I return it?")

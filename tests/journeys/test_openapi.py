@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 schemathesis = pytest.importorskip("schemathesis", reason="the extra `dev` brings schemathesis")
 
-EXAMPLES = 6  # for each door and kind; some 300 requests in all
+EXAMPLES = 4  # for each door and kind; some 200 requests in all
 ANN = {"Authorization": "Bearer token-of-ann-0001"}
 
 
@@ -41,7 +41,7 @@ def _ask(url: str, cases: Any, door: str, asked: Counter[str], troubles: list[st
     )  # fmt: skip
     @given(cases)
     def one(case: Any) -> None:
-        reply = case.call(base_url=url, headers=ANN, timeout=10)
+        reply = case.call(base_url=url, headers=ANN, timeout=60)
         asked[door] += 1
         if reply.status_code >= 500:
             troubles.append(f"{door} {reply.status_code} {reply.text} for {case.body!r} {case.query!r}")
@@ -51,6 +51,7 @@ def _ask(url: str, cases: Any, door: str, asked: Counter[str], troubles: list[st
     one()
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisDeprecationWarning")  # schemathesis draws with random
 async def test_no_request_makes_an_error_of_ours(house: OpenHouse) -> None:
     async with house(2, admin_tokens={"token-of-ann-0001": "operate ann"}) as h:
@@ -60,5 +61,5 @@ async def test_no_request_makes_an_error_of_ours(house: OpenHouse) -> None:
         assert troubles == []
         doors = {f"{method.upper()} {path}" for path, each in document["paths"].items() for method in each}
         assert set(asked) == doors
-        assert sum(asked.values()) > 5 * len(doors)
+        assert sum(asked.values()) > 3 * len(doors)
         assert (await h.send("GET", "/health")).status == 200

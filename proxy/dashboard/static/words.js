@@ -27,6 +27,7 @@ const en = {
   from_cache: "From the cache: {0}", from_worker: "From worker {0}", from_worker_plain: "From a worker", joined: "shared with an equal question in the air", first_byte: "first byte {0}", whole: "whole {0}", tokens: "{0} tokens", cost: "cost {0}", spared: "spared {0}", cost_unknown: "cost not known yet", good: "Good answer", bad: "Bad answer", rated: "Noted: {0}", age: "{0} old", you: "You", chat_log: "Chat",
   actions: "Actions", one_a_line: "one a line", before: "Previous", next: "Next", page: "Page {0}", back: "All entries", edit: "Edit", tags: "Tags", new_curated: "New curated answer", curated_lead: "Answers that people wrote or approved. They are served first, and are never evicted.",
   purge_lead: "Forget every answer that matches all that is filled in, in every tier and replica. It is counted first.", count_first: "Count first", would_purge: "This would be forgotten", purge_now: "Forget it now", purge_sure: "Forget all of this?", purged: "Forgotten.",
+  q: "Words", tag: "Tag", source: "Document", version: "Version", user: "User", entry_id: "Entry", wordings: "Other wordings", owner: "Owner", review_at: "Review on", expires_at: "Expires on", dry_run: "Count only", matched: "Matched", deleted: "Deleted", all: "Everything",
   system_text: "System prompt", system_lead: "Every setting and where its value came from. Secrets are never shown.", setting: "Setting", value: "Value", origin: "From", help: "What it is", filter: "Filter", audit: "Audit: who changed what", outcome: "Outcome", route: "To what", no_audit: "Nobody has changed anything.", changed_only: "Only what is not a default",
 };
 
@@ -58,6 +59,7 @@ const zh = {
   from_cache: "来自缓存：{0}", from_worker: "来自工作节点 {0}", from_worker_plain: "来自工作节点", joined: "与正在进行的相同提问共用", first_byte: "首字节 {0}", whole: "全部 {0}", tokens: "{0} 个 token", cost: "花费 {0}", spared: "节省 {0}", cost_unknown: "费用尚不可知", good: "回答好", bad: "回答差", rated: "已记录：{0}", age: "{0} 前生成", you: "您", chat_log: "对话",
   actions: "操作", one_a_line: "每行一个", before: "上一页", next: "下一页", page: "第 {0} 页", back: "所有条目", edit: "编辑", tags: "标签", new_curated: "新建人工问答", curated_lead: "由人撰写或批准的回答。优先使用，且永不淘汰。",
   purge_lead: "忘记所有符合填写条件的回答，涵盖所有层级和副本。先计数。", count_first: "先计数", would_purge: "将会忘记", purge_now: "立即忘记", purge_sure: "全部忘记？", purged: "已忘记。",
+  q: "词语", tag: "标签", source: "文档", version: "版本", user: "用户", entry_id: "条目", wordings: "其他问法", owner: "负责人", review_at: "复核日期", expires_at: "到期日期", dry_run: "仅计数", matched: "匹配", deleted: "已删除", all: "全部",
   system_text: "系统提示", system_lead: "每个设置及其来源。机密永不显示。", setting: "设置", value: "值", origin: "来源", help: "说明", filter: "筛选", audit: "审计：谁改了什么", outcome: "结果", route: "对象", no_audit: "还没有人做过更改。", changed_only: "仅显示非默认值",
 };
 
