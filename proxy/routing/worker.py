@@ -38,6 +38,10 @@ def canonical_url(raw: str) -> str:
         raise ValueError(f"worker {raw!r}: the scheme must be http or https")
     if not parts.hostname:
         raise ValueError(f"worker {raw!r}: there is no host name")
+    try:
+        parts.hostname.encode("idna")
+    except UnicodeError:
+        raise ValueError(f"worker {raw!r}: {parts.hostname!r} is no host name") from None
     if parts.username or parts.password:
         raise ValueError(f"worker {raw!r}: credentials in the URL are not supported; set worker_api_key")
     if parts.path.rstrip("/") not in ("", "/v1") or parts.query or parts.fragment:

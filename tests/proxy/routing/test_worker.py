@@ -12,12 +12,16 @@ def test_one_worker_has_one_spelling(raw: str) -> None:
 
 
 def test_default_ports_and_ipv6_are_spelled_out() -> None:
-    assert canonical_url("http://a") == "http://a:80"
+    assert canonical_url("http://a") == "http://a:80" and canonical_url("vllm_1:8000") == "http://vllm_1:8000"
     assert canonical_url("https://a/") == "https://a:443"
     assert canonical_url("http://[::1]:8000") == "http://[::1]:8000"
 
 
-@pytest.mark.parametrize("raw", ["ftp://a:1", "http://", "http://u:p@a:1", "http://a:1/models", "http://a:1?x=1"])
+@pytest.mark.parametrize(
+    "raw",
+    ["ftp://a:1", "http://", "http://u:p@a:1", "http://a:1/models", "http://a:1?x=1", "http://\uf5a6:1",
+     f"http://{'a' * 64}:1"],
+)  # fmt: skip
 def test_an_unusable_url_is_refused_with_words(raw: str) -> None:
     with pytest.raises(ValueError, match="worker"):
         canonical_url(raw)
