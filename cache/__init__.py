@@ -20,6 +20,7 @@ Read in this order; a module imports only what stands above it:
     reader · assessor           reads two questions side by side · asks it, weighs, learns from labels
     receipts                    which turn was answered from which entry
     tiers                       session · recent · similar
+    cuts                        beginnings of answers, to be continued
     lab                         what would be decided for a pair of questions
     reviews                     what people say of answers: labels, quarantine, release
     tiered                      TieredCache: lookup, keep, store, forget, explain

@@ -14,6 +14,7 @@ from typing import Self
 
 from cache.assessor import Assessed, Assessor
 from cache.chores import Chores, every, follow
+from cache.cuts import Cuts
 from cache.entry import Answer, Entry, Hit, Miss, Vector
 from cache.errors import EmbedderUnavailable, StoreUnavailable, TextTooLong
 from cache.evidence import Label
@@ -65,6 +66,7 @@ class TieredCache:
         self._uses = Uses(store)
         self.receipts = receipts or Receipts(store, clock)
         self.reviews = Reviews(store, clock, self._assessor, drop=self._drop, restored=self._restored)
+        self.cuts = Cuts(clock, self._forgettings)
         self.lab = Lab(similar, self._assessor, clock)
 
     async def __aenter__(self) -> Self:
@@ -305,7 +307,7 @@ class TieredCache:
         """Delete from every tier. Returns how many entries. Raises StoreUnavailable: the caller must know."""
         self._forgettings.note(selection)
         held = [entry for entry in self._storing.values() if entry is not None]
-        for tier in (self._session, self._recent):
+        for tier in (self._session, self._recent, self.cuts):
             held += tier.matching(selection.tenant, selection.model)
         here = {entry.id for entry in held if matches(selection, entry)}
         self.reviews.forget(selection)
@@ -370,6 +372,7 @@ class TieredCache:
         self._drops += 1
         self._session.forget(gone)
         self._recent.forget(gone)
+        self.cuts.forget(gone)
         self.receipts.forget(gone)
         if self._similar is not None:
             await self._similar.forget(gone)

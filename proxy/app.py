@@ -48,6 +48,7 @@ from proxy.admin.overview import Overview
 from proxy.admin.workers import Workers
 from proxy.api import Api
 from proxy.auth import NOBODY, Door
+from proxy.continuation import Continuation
 from proxy.deliveries import WINDOW_S
 from proxy.dispatch import Dispatch
 from proxy.errands import Errands
@@ -58,7 +59,7 @@ from proxy.gateway import Gateway
 from proxy.health import Health
 from proxy.judge import VllmJudge
 from proxy.kv_events import KvListener
-from proxy.landing import Landed
+from proxy.landing import Landed, Landing
 from proxy.logbook import Logbook
 from proxy.measured import Measured
 from proxy.membership import Membership
@@ -174,9 +175,8 @@ async def open_proxy(
         await stack.enter_async_context(checks)
         responses = await _open_responses(stack, settings, pool, secret)
         errands = Errands(secret, responses, authenticates=door.authenticates, worker_api_key=worker_key)
-        whose = partial(errands.whose, learn=False)
         warmer = await stack.enter_async_context(
-            Warming(spare, router, pool, metrics, whose, forgets=lambda: cache.forgets)
+            Warming(spare, router, pool, metrics, partial(errands.whose, learn=False), forgets=lambda: cache.forgets)
         )
         observer = None
         if settings.mode == "observe":
@@ -186,10 +186,16 @@ async def open_proxy(
                 learn=cache.learn, clock=time.time,
             )  # fmt: skip
             await stack.enter_async_context(observer)
-        flights = await stack.enter_async_context(Flights[Landed]())
+        flights = await stack.enter_async_context(
+            Flights[Landed](abandoned=settings.abandoned if settings.finish_abandoned else 0)
+        )
+        continuation = Continuation(
+            cache, watch.asking(dispatch), errands, pool, Landing(cache, metrics), metrics, rescue=settings.rescue,
+            cuts=settings.continuation and observer is None, worker_api_key=worker_key,
+        )  # fmt: skip
         gateway = Gateway(
             cache, flights, watch.asking(dispatch), router, errands, responses, metrics, pool, opened.rules, secret,
-            shadow=checks, warming=warmer, promote_after=settings.promote_after, observer=observer,
+            continuation, shadow=checks, warming=warmer, promote_after=settings.promote_after, observer=observer,
             regenerate_s=WINDOW_S if settings.regenerate == "window" else 0.0,
         )  # fmt: skip
         await stack.enter_async_context(gateway)

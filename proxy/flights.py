@@ -22,13 +22,15 @@ Log = TypeVar("Log")
 @dataclass(frozen=True, slots=True)
 class Head:
     """How a worker's reply begins. worker: its name.  reason: why it was chosen.
-    entry_id: under which the answer is kept, if it is kept; 0 = it is not."""
+    entry_id: under which the answer is kept, if it is kept; 0 = it is not.
+    continued: how many of its tokens were stored, where the worker only adds the rest."""
 
     status: int
     headers: list[tuple[str, str]]
     worker: str
     reason: str
     entry_id: int = 0
+    continued: int = 0
 
 
 @dataclass(slots=True)
@@ -173,9 +175,16 @@ class Flights(Generic[Log]):
     """Everything in the air. An async context manager: leaving cancels what still flies.
 
     keep_bytes: how much of one generation is held for late joiners and slow readers, in bytes.
-    patience_s: how long a reader who is that far behind may stand still before the others go on without it."""
+    patience_s: how long a reader who is that far behind may stand still before the others go on without it.
+    abandoned: how many begun flights that may be shared go on without listeners; 0 = the last who leaves ends his.
+    abandoned_s: how long such a one may take to its end, in seconds."""
 
-    def __init__(self, *, keep_bytes: int = 4 << 20, patience_s: float = 30.0) -> None:
+    def __init__(
+        self, *, keep_bytes: int = 4 << 20, patience_s: float = 30.0, abandoned: int = 0, abandoned_s: float = 120.0
+    ) -> None:
+        self._abandoned = abandoned
+        self._abandoned_s = abandoned_s
+        self._alone: dict[Flight[Log], asyncio.TimerHandle] = {}
         self._keep_bytes = keep_bytes
         self._patience_s = patience_s
         self._by_key: dict[Key, Flight[Log]] = {}
@@ -208,6 +217,8 @@ class Flights(Generic[Log]):
             flight = Flight[Log](shape, self._keep_bytes, self._patience_s)
             if key is not None:
                 self._by_key[key] = flight
+        elif (timer := self._alone.pop(flight, None)) is not None:
+            timer.cancel()
         listener = Listener()
         flight._listeners.add(listener)
         if not joined:
@@ -217,9 +228,18 @@ class Flights(Generic[Log]):
         finally:
             flight._listeners.discard(listener)
             flight._room.set()
-            if not flight._listeners and flight._task is not None and not flight._task.done():
+            task = flight._task
+            if not flight._listeners and task is not None and not task.done() and not self._goes_on(key, flight, task):
                 self._land(key, flight)
-                flight._task.cancel()
+                task.cancel()
+
+    def _goes_on(self, key: Key | None, flight: Flight[Log], task: asyncio.Task[None]) -> bool:
+        """Whether a flight that everybody left flies to its end: somebody may ask the same."""
+        if key is None or flight.head is None or len(self._alone) >= self._abandoned:
+            return False
+        loop = asyncio.get_running_loop()
+        self._alone[flight] = loop.call_later(self._abandoned_s, task.cancel)
+        return True
 
     def _start(self, key: Key | None, flight: Flight[Log], pilot: Pilot[Log]) -> None:
         async def fly() -> None:
@@ -235,6 +255,8 @@ class Flights(Generic[Log]):
             except Exception as error:  # a bug of ours must not leave listeners waiting for ever
                 flight.fail(error)
             finally:
+                if (timer := self._alone.pop(flight, None)) is not None:
+                    timer.cancel()
                 self._land(key, flight)
 
         task = asyncio.get_running_loop().create_task(fly(), name="rejoinder-flight")

@@ -15,13 +15,14 @@ from typing import Any, Self
 from cache import Explanation, Hit, Miss, Reach, Rules, Selection, TieredCache, flight_key
 from proxy import openai, receipt, sse, status
 from proxy.call import Call, Reply
+from proxy.continuation import Continuation
 from proxy.deliveries import Deliveries
 from proxy.dispatch import Asks, told_chunks
 from proxy.errands import Errands, prompt_of
 from proxy.errors import NotCached, ProxyError, UpstreamFailed
 from proxy.explain import Way
-from proxy.flights import Block, Flight, Flights, Head, Listener
-from proxy.landing import Landed, Landing
+from proxy.flights import Flight, Flights, Head, Listener
+from proxy.landing import Landed
 from proxy.metrics import Metrics
 from proxy.observer import Observer
 from proxy.popular import Popular
@@ -31,7 +32,9 @@ from proxy.routing.identity import Identity
 from proxy.routing.rides import Ride
 from proxy.routing.router import Router
 from proxy.routing.workers import WorkerPool
+from proxy.said import Said
 from proxy.shadow import Shadow
+from proxy.upstream_errors import WorkerFailed
 from proxy.usage import Usage
 from proxy.warming import Warming
 
@@ -58,6 +61,7 @@ class Gateway:
         pool: WorkerPool,
         rules: Rules,
         secret: bytes,
+        continuation: Continuation,
         *,
         capture_bytes: int = 4 << 20,
         promote_after: int = 1,
@@ -80,7 +84,8 @@ class Gateway:
         self._shadow = shadow
         self._warming = warming
         self._observer = observer
-        self._landing = Landing(cache, metrics)
+        self._landing = continuation.landing
+        self._continuation = continuation
         self._deliveries = Deliveries(regenerate_s, cache.clock) if regenerate_s else None
 
     async def __aenter__(self) -> Self:
@@ -151,30 +156,36 @@ class Gateway:
 
     async def _generate(self, call: Call, asked: Asked, miss: Miss, flight: Flight[Landed], since: int) -> None:
         """Fly: ask a worker, pass on what it says, keep the answer when it may be kept."""
+        if self._observer is None and (cut := await self._continuation.cut_of(asked)) is not None:
+            await self._continuation.go_on(call, asked, miss, cut, flight, since)
+            return
         entry_id = self._cache.new_id() if asked.verdict.write > Reach.NOWHERE else 0
         self._metrics.asking(time.perf_counter() - call.came_s)
         async with self._dispatch.ask(self._errands.of(call, asked.body, asked.model)) as (ride, reply):
             flight.begin(Head(reply.status, reply.headers, ride.choice.worker.name, ride.choice.reason, entry_id))
             if self._warming is not None:
                 self._warming.begun(ride.prompt.session)
-            kept: list[bytes] | None = []
-            size = 0
-            splitter = sse.Splitter() if _is_sse(reply.headers) else None
-            async for data in reply.chunks():
-                size += len(data)
-                if kept is not None:
-                    kept.append(data)
-                    kept = kept if size <= self._capture_bytes else None
-                if splitter is None:
-                    await flight.say(Block(data))
-                elif whole := splitter.feed(data):
-                    await _say_events(flight, whole)
-            if splitter is not None and splitter.rest():
-                await flight.say(Block(splitter.rest()))
-            streamed = splitter is not None
-            landed = self._landing.of(asked, miss, reply.status, kept, since, entry_id, streamed=streamed)
-            if landed is not None and (answer := landed.told.answer) is not None:
-                self._took(ride, Usage(answer.prompt_tokens or 0, landed.told.cached_tokens, answer.tokens or 0))
+            said = Said(self._capture_bytes, streamed=_is_sse(reply.headers))
+            patient = said.streamed and reply.status == 200 and self._continuation.may_rescue(asked)
+            try:
+                async for data in reply.chunks():
+                    for block in said.next(data, stop_at_error=patient):
+                        await flight.say(block)
+            except WorkerFailed:
+                if not patient:
+                    raise
+            if not (broken := patient and not said.done):
+                for block in said.rest():
+                    await flight.say(block)
+                landed = self._landing.of(
+                    asked, miss, reply.status, said.kept, since, entry_id, streamed=said.streamed
+                )  # fmt: skip
+                if landed is not None and (answer := landed.told.answer) is not None:
+                    self._took(ride, Usage(answer.prompt_tokens or 0, landed.told.cached_tokens, answer.tokens or 0))
+        if broken:
+            kept = await self._continuation.rescue(call, asked, flight, said.told)
+            landed = self._landing.of(asked, miss, 200, kept, since, entry_id, streamed=True)
+        self._continuation.note(asked, landed, entry_id, since)
         flight.end(landed)
 
     def _took(self, ride: Ride, usage: Usage) -> None:
@@ -234,8 +245,10 @@ class Gateway:
         in the shape that was asked for."""
         detailed = call.tenant.trusted
         headers = status.of_miss(asked.verdict, miss, collapsed=joined, detailed=detailed, warning=asked.volatile)
+        if head.continued:
+            headers = status.of_continued(head.continued, collapsed=joined)
         headers.append(self._receipt(asked, head.entry_id, None))
-        if detailed:
+        if detailed and head.worker:
             headers += status.of_worker(head.worker, head.reason)
         source = "collapsed" if joined else "worker"
         dropped = _STATED_AGAIN | {"set-cookie"} if joined else _STATED_AGAIN  # a cookie is for the one who asked
@@ -298,6 +311,9 @@ class Gateway:
         asked = self._reader.read(call)
         asked = in_context(asked, await self._cache.receipts.resolved(asked.question))
         explanation = await self._cache.explain(asked.question, asked.verdict)
+        if isinstance(missed := explanation.outcome, Miss) and (cut := self._continuation.held(asked)) is not None:
+            told = f"a cut answer of {cut.answer.tokens} tokens is held, to be continued; {missed.detail}"
+            explanation = replace(explanation, outcome=replace(missed, detail=told))
         who = self._errands.whose(call, asked.body, learn=False)
         prompt = prompt_of(call, asked.body, asked.model, who)
         candidates = self._router.candidates(prompt)
@@ -339,16 +355,6 @@ class _Ready:
 
 def _is_sse(headers: list[tuple[str, str]]) -> bool:
     return any(name.lower() == "content-type" and value.startswith("text/event-stream") for name, value in headers)
-
-
-async def _say_events(flight: Flight[Landed], whole: bytes) -> None:
-    before, usage, after = sse.split_usage(whole)
-    if before:
-        await flight.say(Block(before))
-    if usage:
-        await flight.say(Block(usage, usage=True))
-    if after:
-        await flight.say(Block(after))
 
 
 async def _each(pieces: Any) -> AsyncIterator[bytes]:

@@ -35,10 +35,10 @@ class Landing:
 
     def of(
         self, asked: Asked, miss: Miss, code: int, kept: list[bytes] | None, since: int, entry_id: int, *,
-        streamed: bool,
+        streamed: bool, known: int = 0,
     ) -> Landed | None:  # fmt: skip
         """kept: all that was said; None = too large to keep.  since: `TieredCache.forgets` when it was asked for.
-        None: it is no whole answer."""
+        known: how many of its tokens were stored and not generated now.  None: it is no whole answer."""
         if kept is None:
             self._metrics.refused_to_store("too large")
             return None
@@ -49,7 +49,7 @@ class Landing:
             self._metrics.refused_to_store("the stream broke off" if streamed else "not JSON")
             log.debug("an answer was not stored: %s", broken)
             return None
-        self._metrics.generated(told)
+        self._metrics.generated(told, known)
         reason = inadmissible(told.outcome) if told.answer is not None else "no choice in it"
         if reason is not None or told.answer is None:
             self._metrics.refused_to_store(reason or "")

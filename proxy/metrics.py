@@ -40,6 +40,8 @@ _COUNTERS: Final = {
     "collapsed": ("Requests that shared a generation", ()),
     "stored": ("Answers given to the store", ("outcome",)),
     "not_stored": ("Answers not admitted, by reason", ("reason",)),
+    "continued": ("Answers cut by max_tokens: kept, and continued (done, failed)", ("outcome",)),
+    "rescued": ("Streams whose worker died: continued on another (done), or not (lost)", ("outcome",)),
     "relayed": ("Requests passed through uncached", ()),
     "feedback": ("What callers said of answers", ("rating", "role")),
     "quarantined": ("Answers taken out of service", ()),
@@ -172,10 +174,10 @@ class Metrics:
         """One request that no stored answer served."""
         self._counted[("collapsed",) if joined else ("flights",)] += 1
 
-    def generated(self, told: Told) -> None:
-        """One whole answer of a worker."""
+    def generated(self, told: Told, known: int = 0) -> None:
+        """One whole answer of a worker. known: how many of its tokens were stored and not generated."""
         if told.answer is not None:
-            self._counted[("upstream_tokens",)] += told.answer.tokens or 0
+            self._counted[("upstream_tokens",)] += max(0, (told.answer.tokens or 0) - known)
             self._counted[("upstream_prompt_tokens",)] += told.answer.prompt_tokens or 0
         self._counted[("upstream_cached_prompt_tokens",)] += told.cached_tokens or 0
 
@@ -210,6 +212,15 @@ class Metrics:
     def quarantined(self, entries: int) -> None:
         """Answers that nobody is served any more."""
         self._counted[("quarantined",)] += entries
+
+    def continued(self, outcome: str, tokens: int = 0) -> None:
+        """One cut answer: kept, or continued (done, failed). tokens: of the part that was stored."""
+        self._counted[("continued", outcome)] += 1
+        self._counted[("served_tokens",)] += tokens
+
+    def rescued(self, outcome: str) -> None:
+        """One stream whose worker died: continued (done) or not (lost)."""
+        self._counted[("rescued", outcome)] += 1
 
     def relayed(self) -> None:
         """One request passed through."""

@@ -7,6 +7,7 @@ Format: the WHATWG event stream; OpenAI uses only `data:` lines, one JSON object
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import orjson
@@ -233,6 +234,37 @@ def _merge_list(held: list[Any], parts: list[Any]) -> None:
             _merge_delta(held[at], {k: v for k, v in part.items() if k not in said})
         else:
             held.extend(_without_index([part]))
+
+
+@dataclass(frozen=True, slots=True)
+class SoFar:
+    """A stream that broke off. text: of its answer.  head: its `id`, `created` and `model`; empty while nothing came.
+    finished: its finish_reason was told."""
+
+    text: str
+    head: dict[str, Any]
+    finished: bool
+
+
+def so_far(data: bytes) -> SoFar | None:
+    """What whole events told. None where they tell anything but one text."""
+    parts: list[str] = []
+    head: dict[str, Any] = {}
+    finished = False
+    try:
+        for payload in events(data):
+            chunk = orjson.loads(payload)
+            head = head or {name: chunk[name] for name in ("id", "created", "model")}
+            for choice in chunk["choices"]:
+                delta = choice.get("delta")
+                said = {"content": choice["text"]} if delta is None else delta
+                if choice["index"] != 0 or any(v for name, v in said.items() if name not in ("role", "content")):
+                    return None
+                parts.append(_text(said.get("content")))
+                finished = finished or choice.get("finish_reason") is not None
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return None
+    return SoFar("".join(parts), head, finished)
 
 
 def replay(answer: dict[str, Any], *, include_usage: bool) -> Iterator[bytes]:

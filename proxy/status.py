@@ -40,6 +40,12 @@ def of_miss(
     return [("Cache-Status", status)]
 
 
+def of_continued(tokens: int, *, collapsed: bool) -> list[tuple[str, str]]:
+    """Headers of an answer whose first tokens were stored (RFC 9211, 2.2: `partial`)."""
+    status = f"{NAME}; fwd=partial" + ("; collapsed" if collapsed else "")
+    return [("Cache-Status", f'{status}; detail="continued after {tokens} stored tokens"')]
+
+
 def of_relay() -> list[tuple[str, str]]:
     """Headers of an endpoint that is not cached."""
     return [("Cache-Status", f"{NAME}; fwd=bypass")]

@@ -139,8 +139,8 @@ class House:
 
     @property
     def asked(self) -> list[Call]:
-        """Every request that any worker saw, probes left out, in no order."""
-        return [call for worker in self.workers for call in worker.calls]
+        """Every request that any worker saw, probes and our own questions for token ids left out, in no order."""
+        return [call for worker in self.workers for call in worker.calls if getattr(call, "path", "") != "/tokenize"]
 
     @property
     def calls(self) -> int:
