@@ -19,6 +19,8 @@ Read in this order; a module imports only what stands above it (`tests/test_hous
     judge · shadow                one token of a worker for the grey band · idle workers answer served questions again
     warming                       after a cached answer, the chat's idle home reads that turn
     observer                      observe mode: what would have been served, beside what a worker said
+    continuing · continuation     what stopped too early · the rest of it, asked for
+    landing                       what becomes of a generation that has ended
     gateway                       THE JOURNEY: policy → cache → flights → routing → ask, tell, remember
     popular · figures             what is served most · from counters to what people ask                   (pure)
     admin                         one table of routes: roles, schemas, audit, OpenAPI; the operator's deeds
