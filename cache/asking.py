@@ -15,6 +15,7 @@ from cache.leeway import counts, loosened, marked
 from cache.lineage import past_of, read_chat
 from cache.policy import EXACT_ONLY, Controls, Rules, kept_to_its_session
 from cache.question import Kind, Leeway, Past, Question, Scope, Trait
+from cache.standalone import asks_how, tells_circumstances
 from cache.traits import traits_of
 
 
@@ -186,7 +187,17 @@ def _past(
         return past, traits
     if not past.whole and not kept_to_its_session(traits_of(found.said, past.said[:-1], found.around), rules):
         return past, traits - {Trait.ACCOUNT}
+    if sense(found.text) is not None and not any(_own_affair(turn, rules) for turn in past.said):
+        return past, traits - {Trait.ACCOUNT}
     return past_of(chat, found.text, messages[-1], fresh, exact, rules, kept=True), traits
+
+
+def _own_affair(turn: str, rules: Rules) -> bool:
+    """Whether a turn, taken by itself, is one person's affair: "how do I cancel my order?" is everybody's, and so is
+    "is it free?" after it; "my parcel is late" is his, and "when will it be done?" then is, too."""
+    if tells_circumstances(turn) or kept_to_its_session(traits_of(turn), rules) is not None:
+        return True
+    return kept_to_its_session(traits_of("?", (turn,)), rules) is not None and not asks_how(turn)
 
 
 def _find(kind: Kind, body: Mapping[str, Any], controls: Controls) -> _Found:

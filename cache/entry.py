@@ -94,9 +94,11 @@ class Hit(NamedTuple):
 class Miss:
     """No answer may be served. reason: one word for metrics and headers; detail: for a person.
 
-    vector: the question's embedding when it was made, so that storing needs no second one."""
+    vector: the question's embedding when it was made, so that storing needs no second one.
+    nearly: id of the entry that was most likely right, and not sure enough to be served; None = there was none."""
 
     reason: str
     detail: str = ""
     refused: tuple[Refusal, ...] = ()
     vector: Vector | None = field(default=None, compare=False)
+    nearly: int | None = None

@@ -7,7 +7,9 @@ one answer fits both to the letter, a bare "yes" included: "is it free?" and "do
 """
 
 import re
+from collections.abc import Sequence
 
+from cache.subjects import subjects
 from cache.wording import folded
 
 _IT = r"(?:it|that|this|these|those|they|all that|all this)"
@@ -81,6 +83,25 @@ _ZH = {
 _SENSES = [(name, re.compile(_LEAD + pattern + r"\W*")) for name, pattern in _EN.items()]
 _SENSES_ZH = [(name, re.compile(_LEAD_ZH + pattern + r"\W*")) for name, pattern in _ZH.items()]
 _LONGEST = 60  # characters
+# What these ask, they ask of the matter that is talked of; "why?" and "simpler, please" are about the last answer.
+_OF_THE_MATTER = frozenset(("duration", "fee", "free", "price", "phone", "app", "failure"))
+# These bring nothing new into the talk, unless their answer does.
+_IN_PASSING = frozenset(("duration", "fee", "free", "price", "simpler", "shorter"))
+
+
+def of_the_matter(text: str) -> bool:
+    """Whether it is a short follow-up that asks something of the matter itself, not of what was said last."""
+    return (sense(text) or "").removesuffix("-zh") in _OF_THE_MATTER
+
+
+def in_passing(text: str, answer: str, before: Sequence[str]) -> bool:
+    """Whether a turn was a short follow-up after which the talk is of the same matter as before: its answer names
+    nothing that was not named before it. "The express way costs 5 euros" brings up another way; "no, it is free" and a
+    mere number do not. before: everything said before it, by both."""
+    if (sense(text) or "").removesuffix("-zh") not in _IN_PASSING:
+        return False
+    named = frozenset[str]().union(*map(subjects, before))
+    return all(word[0].isdigit() for word in subjects(answer) - named)
 
 
 def sense(text: str) -> str | None:

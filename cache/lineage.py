@@ -20,6 +20,7 @@ import orjson
 
 from cache import fingerprint
 from cache.entry import Answer
+from cache.followups import in_passing, of_the_matter
 from cache.leeway import shows_in
 from cache.policy import Rules
 from cache.question import Past, Question
@@ -82,13 +83,16 @@ def past_of(
         return links
 
     links = {begin: chain(begin) for begin in {0, start, count if alone else start}}
+    narrow = rules.lineage_reset_on_standalone and not kept
+    places = _without_asides(talk, start, question) if narrow else list(range(start, count))
+    told = frozenset(places)
     return Past(
-        turns=tuple(_tied(place, fingerprint.canonical([said[at].decode(), chat.turns[at][1]]))
-                    for at in range(start, count)),
-        receipts=tuple(links[start][1:]), whole=start == 0,
+        turns=tuple(_tied(place, fingerprint.canonical([said[at].decode(), chat.turns[at][1]])) for at in places),
+        receipts=tuple(links[start][1 + at - start] for at in places), whole=len(places) == count,
         asked=tuple({_tied(each[-1], asks): None for each in links.values()}),
         fresh=fresh, exact=exact, reason=reason,
-        said=(*(turn.said for turn in talk[start:]), question), unsaid=tuple(turn.said for turn in talk[:start]),
+        said=(*(talk[at].said for at in places), question),
+        unsaid=tuple(turn.said for at, turn in enumerate(talk) if at not in told),
     )  # fmt: skip
 
 
@@ -177,6 +181,20 @@ def _start(talk: Sequence[Turn], question: str, rules: Rules, *, kept: bool) -> 
         if points_farther(talk[place].said):
             break
     return 0, f"it may lean on the history: {why}", False
+
+
+def _without_asides(talk: Sequence[Turn], start: int, question: str) -> list[int]:
+    """The turns of the chain, without those that a short follow-up about the matter does not lean on: after "is it
+    free?" and "yes", "how long does that take?" still asks of what was talked of before."""
+    if not of_the_matter(question):
+        return list(range(start, len(talk)))
+    places: list[int] = []
+    heard: list[str] = []
+    for at in range(start, len(talk)):
+        if not places or not in_passing(talk[at].said, talk[at].answer, heard):
+            places.append(at)
+        heard += [talk[at].said, talk[at].answer]
+    return places
 
 
 def _as(question: Question, scope_key: str, key: str, proof: str, recognised: int = 0) -> Question:

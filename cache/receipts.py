@@ -5,10 +5,12 @@ once the entry is gone. A store that is away or late costs a context told in exa
 """
 
 import asyncio
+import hashlib
 import logging
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from cache.entry import Answer, Entry
 from cache.errors import StoreUnavailable
@@ -16,11 +18,17 @@ from cache.lineage import answer_text, receipt, within
 from cache.protocols import Clock, EntryStore, Receipt
 from cache.question import Question, Reach
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 log = logging.getLogger(__name__)
 
 _WAITING = 1024  # deliveries that may wait to be noted
 _UNWRITTEN = 20_000  # receipts that may wait for a store that is away
 _BATCH = 500
+# An answer of fewer characters or bytes ("Yes, it is.") does not say what was asked.
+_SAYS_WHAT = 20
+_SAYS_WHAT_BYTES = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +37,7 @@ class _Delivery:
     answer: Answer
     entry_id: int
     expires_s: float
+    nearly: int | None
 
 
 class Receipts:
@@ -43,9 +52,14 @@ class Receipts:
         self._of: dict[int, set[str]] = {}  # entry id → its receipts
         self._waiting: dict[tuple[tuple[str, ...], int], _Delivery] = {}
         self._unwritten: dict[str, Receipt] = {}
+        self._texts: OrderedDict[int, bytes] = OrderedDict()  # entry id → digest of its answer's text
+        self._same: OrderedDict[int, int] = OrderedDict()  # entry id → the older one that means the same
 
-    def note(self, question: Question, entry: Entry) -> None:
-        """This answer is delivered to this question. Takes a microsecond: the way of every hit leads through here."""
+    def note(self, question: Question, entry: Entry, nearly: int | None = None) -> None:
+        """This answer is delivered to this question. Takes a microsecond: the way of every hit leads through here.
+
+        nearly: of a fresh answer, the entry that was nearly served instead. Where the worker then said the very same,
+        to the letter, the two are one: what is asked next is asked in one context."""
         past = question.past
         if past is None or entry.reach < Reach.RECENT or not self._most:
             return
@@ -53,7 +67,7 @@ class Receipts:
         if at not in self._waiting:
             if len(self._waiting) >= _WAITING:
                 self._settle()
-            self._waiting[at] = _Delivery(past.asked, entry.answer, entry.id, entry.expires_s)
+            self._waiting[at] = _Delivery(past.asked, entry.answer, entry.id, entry.expires_s, nearly)
 
     def at_hand(self, question: Question) -> Question:
         """The question in its context, as far as memory knows; never waits."""
@@ -102,6 +116,10 @@ class Receipts:
             for name in self._of.pop(entry_id, ()):
                 self._known.pop(name, None)
                 self._unwritten.pop(name, None)
+            self._texts.pop(entry_id, None)
+            self._same.pop(entry_id, None)
+        for twin in [each for each, older in self._same.items() if older in gone]:
+            del self._same[twin]
         if self._waiting:
             self._waiting = {at: each for at, each in self._waiting.items() if each.entry_id not in gone}
 
@@ -131,14 +149,26 @@ class Receipts:
             text = answer_text(each.answer)
             if text is None:
                 continue
+            entry_id = self._meant(each, text)
             for asked in each.asked:
-                noted = Receipt(receipt(asked, text), each.entry_id, each.expires_s)
+                noted = Receipt(receipt(asked, text), entry_id, each.expires_s)
                 held = self._known.get(noted.name)
                 if held is None or held[0] != noted.entry_id:
                     self._keep(noted)
                     self._unwritten[noted.name] = noted
         while len(self._unwritten) > _UNWRITTEN:
             del self._unwritten[next(iter(self._unwritten))]
+
+    def _meant(self, delivered: _Delivery, text: str) -> int:
+        """The entry that this delivery counts as."""
+        entry_id, nearly = delivered.entry_id, delivered.nearly
+        if len(text) < _SAYS_WHAT and len(text.encode("utf-8", "surrogatepass")) < _SAYS_WHAT_BYTES:
+            return entry_id
+        digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        _put(self._texts, entry_id, digest, self._most)
+        if nearly is not None and self._texts.get(nearly) == digest:
+            _put(self._same, entry_id, self._same.get(nearly, nearly), self._most)
+        return self._same.get(entry_id, entry_id)
 
     def _keep(self, noted: Receipt) -> None:
         held = self._known.pop(noted.name, None)
@@ -156,3 +186,11 @@ class Receipts:
             names.discard(name)
             if not names:
                 del self._of[entry_id]
+
+
+def _put(held: OrderedDict[K, V], key: K, value: V, most: int) -> None:
+    """The newest are kept."""
+    held[key] = value
+    held.move_to_end(key)
+    while len(held) > most:
+        held.popitem(last=False)

@@ -107,6 +107,12 @@ _DO = re.compile(
     r"|switch|find|turn|enable|disable|activate|convert|apply|redeem)\b",
     re.IGNORECASE,
 )
+_HOW = re.compile(
+    r"\bhow (?:do|can|to|should|could|would|does|is|are)\b|,\W*how\W*$|\b(?:ways?|steps?) (?:to|of|for)\b"
+    r"|\bwhere (?:is|are) the\b|\bwhat (?:should|do|can|must|could) i do\b|\bwhat(?:'s| is| are) the\b"
+    r"|怎么(?!还|没|不|会)|怎样|如何|方法|步骤|办法|流程",
+    re.IGNORECASE,
+)
 _ACTS = re.compile(
     r"^\W*(?:book|order|add|send|resend|renew|move|reschedule|schedule|reserve|confirm|transfer|buy|cancel|log|upgrade"
     r"|downgrade|do (?:it|that|this|so)|choose|pick|go|forward|chase|put|submit|swap)\b",
@@ -359,6 +365,11 @@ def tells_circumstances(said: str) -> bool:
     if _WISHES.search(said):
         return False
     return _TELLS.search(said) is not None or (not said.isascii() and _TELLS_ZH.search(said) is not None)
+
+
+def asks_how(turn: str) -> bool:
+    """Whether a turn that speaks of the asker's things asks how such things are done, which is the same for all."""
+    return _HOW.search(turn) is not None or _DO.match(turn) is not None
 
 
 def _asks(turn: str) -> bool:

@@ -217,14 +217,14 @@ class TieredCache:
 
     def keep(
         self, question: Question, verdict: Verdict, answer: Answer, since: int | None = None,
-        entry_id: int | None = None, asker: str = "",
+        entry_id: int | None = None, asker: str = "", nearly: int | None = None,
     ) -> Entry | None:  # fmt: skip
         """Make an entry and hold it in memory at once, so that the very next repetition finds it. None: its reach is
         NOWHERE, or it was asked for before somebody had its like forgotten, or it was called wrong before it ended.
         What reaches beyond the session must then be given to `store`.
 
         since: `forgets` when the answer was asked for.  entry_id: from `new_id`, where it was told already.
-        asker: the principal who caused it."""
+        asker: the principal who caused it.  nearly: `Miss.nearly`."""
         if verdict.write is Reach.NOWHERE or (since is not None and self._forgettings.cover(question, since)):
             return None
         if self.reviews.barred(entry_id := entry_id or self.new_id()):
@@ -235,7 +235,7 @@ class TieredCache:
             self._storing[entry.id] = entry
         if entry.reach >= Reach.RECENT:
             self._recent.keep_hot(entry)
-            self.receipts.note(question, entry)
+            self.receipts.note(question, entry, nearly)
         return entry
 
     def note(self, question: Question, entry: Entry) -> None:

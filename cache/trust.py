@@ -33,6 +33,7 @@ from cache.wording import worded
 
 HARD = frozenset(("language", "numbers", "units", "marks", "tail", "roles", "unseen", "sentences", "orders", "added"))
 READ = 2  # candidates the reader reads: each costs milliseconds of a core
+NEARLY = 0.8  # so probably right, and its like is told afresh to the letter: then the two mean the same
 CAUTIOUS = "cautious"  # the name that stands for a calibration where none was used
 CAUTIOUS_WRONG = 0.01  # of what goes the cautious way, see above
 CAUTIOUS_RIGHT = 1.0 - CAUTIOUS_WRONG
@@ -244,7 +245,9 @@ def outcome_of(weighed: Weighed, vector: Vector, tier: str, now_s: float) -> Hit
     if weighed.refused:
         first = weighed.refused[0]
         reason = "nothing-near" if first.by == "threshold" else "refused"
-        return Miss(reason, f"{first.by}: {first.reason}", weighed.refused, vector)
+        nearly = weighed.grey is not None and weighed.evidence is not None and weighed.evidence.p_right >= NEARLY
+        told = f"{first.by}: {first.reason}"
+        return Miss(reason, told, weighed.refused, vector, weighed.grey.id if nearly and weighed.grey else None)
     return Miss("nothing-near", "no neighbour in this scope", vector=vector)
 
 

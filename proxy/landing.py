@@ -54,7 +54,9 @@ class Landing:
         if reason is not None or told.answer is None:
             self._metrics.refused_to_store(reason or "")
             return Landed(told, None)
-        entry = self._cache.keep(asked.question, asked.verdict, told.answer, since, entry_id, asked.principal)
+        entry = self._cache.keep(
+            asked.question, asked.verdict, told.answer, since, entry_id, asked.principal, miss.nearly
+        )
         if entry is not None:
             self.background(self._store(entry, miss))
         return Landed(told, entry)

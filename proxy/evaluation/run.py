@@ -290,7 +290,8 @@ class Replay:
         if arrival.answer is not None and inadmissible(Outcome(200, ("stop",), (text,))) is not None:
             return
         tokens = arrival.answer_tokens if arrival.answer_tokens is not None else about_tokens(text)
-        entry = self._cache.keep(asked.question, asked.verdict, Answer(_completion(arrival.body, text), tokens))
+        answer = Answer(_completion(arrival.body, text), tokens)
+        entry = self._cache.keep(asked.question, asked.verdict, answer, nearly=None if miss is None else miss.nearly)
         if entry is None:
             return
         await self._cache.store(entry, None if miss is None else miss.vector)

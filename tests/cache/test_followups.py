@@ -2,7 +2,7 @@
 
 import pytest
 
-from cache.followups import other_sense, sense
+from cache.followups import in_passing, of_the_matter, other_sense, sense
 
 SAME = [
     ("How long does that take?", "and how long will it take", "how much time will it need?", "And the duration?"),
@@ -49,3 +49,37 @@ def test_one_word_more_and_there_is_none(text: str) -> None:
 
 def test_two_texts_without_a_sense_are_left_to_the_others() -> None:
     assert other_sense("How do I reset my password?", "How can I reset my password?") is None
+
+
+@pytest.mark.parametrize("text", ["How long does that take?", "is it free?", "用手机可以弄吗", "and if that fails?"])
+def test_these_ask_of_the_matter(text: str) -> None:
+    assert of_the_matter(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["Why?", "Can you explain that more simply?", "tell me more", "举个例子", "How do I pay?"]
+)
+def test_these_ask_of_the_last_answer_or_of_something_of_their_own(text: str) -> None:
+    assert not of_the_matter(text)
+
+
+TALK = ["How do I renew my passport?", "At the town hall, in person."]
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [("Is it free?", "Yes, it is free."), ("How long does that take?", "About 3 weeks."), ("要多久？", "大概需要5天。"),
+     ("explain again but shorter", "In person, at the town hall.")],
+)  # fmt: skip
+def test_after_these_the_talk_is_of_the_same_matter(text: str, answer: str) -> None:
+    assert in_passing(text, answer, TALK)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [("Is it free?", "Only the express service costs something."), ("How long does that take?", "Ask the embassy."),
+     ("Why?", "Yes."), ("What if it doesn't work?", "No."), ("Can I do it on my phone?", "Yes."),
+     ("And for children?", "Yes."), ("要多久？", "加急服务要两天。")],
+)  # fmt: skip
+def test_what_brings_something_new_into_the_talk_is_no_aside(text: str, answer: str) -> None:
+    assert not in_passing(text, answer, TALK)

@@ -129,6 +129,39 @@ def test_a_follow_up_that_names_or_points_at_an_older_subject_keeps_all_of_it() 
         assert question.past is not None and question.past.whole, older
 
 
+TOPIC = ("How do I renew a passport?", "At the town hall, in person.")
+
+
+def test_a_short_follow_up_about_the_matter_does_not_lean_on_another_that_was_answered_with_nothing_new() -> None:
+    known: dict[str, int] = {}
+    told(known, chat(TOPIC[0]), TOPIC[1], 5)
+    short = within(asked(chat(*TOPIC, "how long does that take?")), known)
+    aside = within(asked(chat(*TOPIC, "is it free?", "Yes, it is free.", "and the duration?")), known)
+    assert same_but_words(short, aside)
+    for question, answer, then in (
+        ("is it free?", "Only the express service costs something.", "how long does that take?"),
+        ("is it free?", "Yes, it is free.", "why?"),  # of the last answer
+        ("can I do it on my phone?", "Yes.", "how long does that take?"),  # on the phone, perhaps
+        ("is it free?", "Yes, it is free.", "how long does that take by mail?"),
+    ):
+        leaning = within(asked(chat(*TOPIC, question, answer, then)), known)
+        assert leaning.scope != short.scope and leaning.past is not None and leaning.past.whole, (question, then)
+    whole = Rules(lineage_reset_on_standalone=False)
+    kept = within(asked(chat(*TOPIC, "is it free?", "Yes, it is free.", "and the duration?"), whole), known)
+    assert kept.past is not None and kept.past.whole
+
+
+def same_but_words(one: Question, other: Question) -> bool:
+    return (one.scope, one.wording) == (other.scope, other.wording)
+
+
+def test_an_aside_is_forgotten_only_with_the_very_answer_that_was_given() -> None:
+    known: dict[str, int] = {}
+    told(known, chat(TOPIC[0]), TOPIC[1], 5)
+    forged = chat(TOPIC[0], "On the moon.", "is it free?", "Yes, it is free.", "how long does that take?")
+    assert within(asked(forged), known).scope != within(asked(chat(*TOPIC, "how long does that take?")), known).scope
+
+
 def test_an_answer_that_speaks_of_an_older_subject_is_kept_for_its_own_history_only() -> None:
     earlier = ("How do I open a mortgage?", "Ask us.", "What are your opening hours?", "9 to 5.")
     talk = chat(*earlier, "how long does it take?")
@@ -173,6 +206,15 @@ def test_an_account_question_before_does_not_make_the_next_subject_private_but_d
     assert Trait.ACCOUNT not in spoke.traits
     assert Trait.ACCOUNT in asked(chat("Where is my order?", "On its way.", "when will it be here?")).traits
     assert Trait.PERSONAL in asked(chat("My e-mail is ann@example.com", "Thanks.", later)).traits
+
+
+def test_is_it_free_after_a_question_that_is_everybodys_is_everybodys_too() -> None:
+    for first in ("How do I close my account?", "How do I cancel my order?", "close my account for good"):
+        assert Trait.ACCOUNT not in asked(chat(first)).traits
+        assert Trait.ACCOUNT not in asked(chat(first, "Under Settings.", "is it free?")).traits, first
+    for first in ("My parcel is late", "I mean my order of last week", "Why was my card declined?", "我的订单还没到"):
+        assert Trait.ACCOUNT in asked(chat(first, "I see.", "how long does that take?")).traits, first
+    assert Trait.ACCOUNT in asked(chat("How do I cancel my order?", "Under Orders.", "has it been sent yet?")).traits
 
 
 def test_the_text_of_an_answer_is_its_only_choice() -> None:

@@ -134,3 +134,35 @@ async def test_memory_is_bounded_and_the_oldest_leave_first(store: Store, clock:
     off = Receipts(store, clock, most=0)
     off.note(asked(chat(FIRST[0])), kept)
     assert await off.resolved(pair()[0]) == pair()[0] and store.reads == 0
+
+
+def said(text: str, words: str) -> Entry:
+    return entry(words, body=orjson.dumps({"choices": [{"message": {"role": "assistant", "content": text}}]}))
+
+
+@pytest.mark.parametrize(
+    ("answers", "nearly", "one"),
+    [
+        ((ANSWER, ANSWER), True, True),
+        ((ANSWER, ANSWER), False, False),  # nothing says that the questions are alike
+        ((ANSWER, ANSWER + " "), True, False),
+        (("Yes, it is.", "Yes, it is."), True, False),  # says of nothing what it is
+    ],
+)
+async def test_two_entries_are_one_meaning_when_the_fresh_answer_is_that_of_the_one_nearly_served(
+    store: Store, clock: Clock, answers: tuple[str, str], nearly: bool, one: bool
+) -> None:
+    receipts = Receipts(store, clock)
+    old, new = said(answers[0], FIRST[0]), said(answers[1], FIRST[1])
+    receipts.note(asked(chat(FIRST[0])), old)
+    receipts.note(asked(chat(FIRST[1])), new, old.id if nearly else None)
+    follow = [
+        receipts.at_hand(asked(chat(first, answer, FOLLOW))) for first, answer in zip(FIRST, answers, strict=True)
+    ]
+    assert (follow[0].scope == follow[1].scope) is one
+    receipts.note(asked(chat("and a third wording")), new)
+    third = receipts.at_hand(asked(chat("and a third wording", answers[1], FOLLOW)))
+    assert (third.scope == follow[0].scope) is one, "whoever is served the second is in the first one's context too"
+    receipts.forget([old.id])
+    receipts.note(asked(chat(FIRST[1])), new)
+    assert receipts.at_hand(asked(chat(FIRST[1], answers[1], FOLLOW))).recognised == 1, "it stands for itself again"

@@ -62,7 +62,7 @@ class Scripted:
         near = tuple(Candidate(text, 0.9, 0.0, ()) for text in self.entries)
         return Explanation(question, verdict, outcome, 0.8, near)
 
-    def keep(self, question: Question, verdict: Verdict, answer: Answer, since: int | None = None) -> Entry:
+    def keep(self, question: Question, verdict: Verdict, answer: Answer, **_: object) -> Entry:
         entry = Entry(
             len(self.entries), question.kind, question.scope, question.text, question.key, question.proof,
             question.wording, Reach.SIMILAR, answer, 0.0, 1.0,

@@ -82,6 +82,24 @@ async def test_a_follow_up_that_leans_on_an_older_subject_is_not_served_that_of_
     assert trials[5].likeness is None
 
 
+@pytest.mark.parametrize(
+    "follow", ["how long does it take?", "and the duration of the first one?", "back to the form?"]
+)
+async def test_an_older_subject_counts_across_an_aside_too(follow: str) -> None:
+    """What is told between the two brings nothing new; that the follow-up leans on more than the last subject does."""
+    trials = await run(
+        row(RETURN, HOURS, after(HOURS, "is it free?", "Yes."), after(RETURN, follow, "A return takes three days.")),
+        row(LOAN, HOURS, after(HOURS, "is it free?", "Yes."), after(LOAN, follow, "A loan takes weeks."), name="d"),
+    )
+    assert trials[7].likeness is None
+
+
+async def test_what_is_asked_next_is_shared_across_an_aside() -> None:
+    duration = after(HOURS, "how long does that take?", "An hour.")
+    trials = await run(row(HOURS, duration), row(HOURS, after(HOURS, "is it free?", "Yes, it is."), duration, name="d"))
+    assert [trial.likeness for trial in trials] == [None, None, Likeness.EXACT, None, Likeness.EXACT]
+
+
 async def test_the_same_follow_up_after_another_subject_is_a_miss() -> None:
     follow = "and for business accounts?"
     trials = await run(*(row(each, after(each, follow, "Yes.")) for each in (CARD, HOURS, RETURN, LOAN)))
