@@ -87,21 +87,26 @@ class Scorecard:
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """The outcome: what was learned, and how old and new did on labels that neither had seen."""
+    """The outcome: what was learned, and how old and new did on labels that neither had seen.
+
+    of_all: how the old one did on all labels, where it had learned from none of them; else None."""
 
     adapted: Adapted
     old: Scorecard
     new: Scorecard
+    of_all: Scorecard | None = None
 
     def better(self, budget: float) -> bool:
         """One that keeps the budget is better than one that does not; of two that do, the one with more right answers;
-        of two that do not, the one with the smaller share of wrong ones."""
-        old, new = self.old.within(budget), self.new.within(budget)
+        of two that do not, the one with the smaller share of wrong ones. A quarter may be too short for the old one to
+        serve anything, right or wrong, so it must keep the budget on all labels that are unseen to it."""
+        known = self.of_all or self.old
+        old, new = known.within(budget), self.new.within(budget)
         if old != new:
             return new
         if new:
             return self.new.served - self.new.wrong > self.old.served - self.old.wrong
-        return self.new.wrong * max(1, self.old.served) < self.old.wrong * max(1, self.new.served)
+        return self.new.wrong * max(1, known.served) < known.wrong * max(1, self.new.served)
 
 
 class Material:
@@ -179,10 +184,12 @@ async def adapted(
     beat, with the material as its reader reads it; None = start."""
     count, cut = len(material.labelled), material.cut()
     first = await _learned(material, start, cut, name, tell)
-    old = await _scored(in_use_reads or material, in_use or Adapted(start, None), cut, budget)
+    current, reads = in_use or Adapted(start, None), in_use_reads or material
+    old = await _scored(reads, current, cut, budget)
+    of_all = await _scored(reads, current, 0, budget) if current.anchors is None else None
     new = await _scored(material, first, cut, budget)
     whole = await _learned(material, start, count, name, tell)
-    return Lesson(whole, old, new)
+    return Lesson(whole, old, new, of_all)
 
 
 async def _learned(material: Material, start: Calibration, until: int, name: str, tell: Tell) -> Adapted:

@@ -185,6 +185,25 @@ def test_better_is_within_the_budget_first_and_more_right_answers_then(
     assert Lesson(Adapted(START, None), old, new).better(BUDGET) is better
 
 
+@pytest.mark.parametrize("quarter", [0, 4])
+@pytest.mark.parametrize(("of_all", "better"), [((160, 30, 8), True), ((160, 30, 1), False)])
+def test_what_was_wrong_on_all_labels_does_not_stay_because_the_last_quarter_was_too_short_to_show_it(
+    of_all: tuple[int, int, int], better: bool, quarter: int
+) -> None:
+    """Four right answers of four prove no budget, for the old one as little as for the new one."""
+    few = Scorecard(40, quarter, 0)
+    assert Lesson(Adapted(START, None), few, few, Scorecard(*of_all)).better(0.05 if quarter else BUDGET) is better
+
+
+async def test_what_ships_answers_for_all_labels_and_what_learned_from_them_for_the_last_quarter() -> None:
+    labelled = world()
+    first = await adapted(await material(labelled), START, 0.05, "a", silent)
+    assert first.of_all is not None and first.of_all.asked == len(labelled)
+    assert first.adapted.anchors is not None
+    second = await adapted(await material(labelled), START, 0.05, "b", silent, first.adapted)
+    assert second.of_all is None
+
+
 @pytest.mark.parametrize(
     ("served", "wrong", "within"),
     [
