@@ -1,4 +1,4 @@
-"""`rejoinder`: serve, demo, explain, workers, eval, train, replay, settings. Reads flags, starts; others work."""
+"""`rejoinder`: serve, demo, explain, eval, train, replay, settings. Reads flags, starts; others work."""
 
 import contextlib
 import json
@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from cache import CacheError, StateError
-from proxy import remote, request_log
+from proxy import operations_cli, remote, request_log
 from proxy.app import Proxy, serve
 from proxy.demo import Pace, SimulatedWorker
 from proxy.evaluation import commands as evaluation
@@ -33,6 +33,7 @@ cli = typer.Typer(
     "remembers the conversation.",
 )  # fmt: skip
 cli.add_typer(workers_commands, name="workers")
+operations_cli.register(cli)
 console = Console()
 
 DEMO_QUESTIONS = ("How do I reset my password?", "how do i reset my password", "How can I reset my password?")
