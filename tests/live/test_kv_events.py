@@ -148,6 +148,7 @@ async def test_the_index_says_what_the_worker_says(publishing: VllmWorker) -> No
         assert expected == cached(await seen.chat(first)) > 0
 
 
+@pytest.mark.proof  # a start of vLLM of its own takes most of a minute
 async def test_a_killed_engine_leaves_nothing_in_the_index(publishing: VllmWorker) -> None:
     async with listening(publishing) as seen:
         messages = question("alpha beta gamma delta")

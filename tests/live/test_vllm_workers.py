@@ -50,6 +50,7 @@ def test_the_same_text_comes_from_a_cold_and_a_warm_cache_and_from_both_workers(
     assert cached_tokens(answers[-1]) > 0
 
 
+@pytest.mark.proof  # two starts of vLLM take a minute
 def test_a_killed_worker_is_gone_altogether_and_can_start_again(another_worker) -> None:
     worker = another_worker()
     group = worker.pid
