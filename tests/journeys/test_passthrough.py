@@ -113,7 +113,7 @@ async def test_embeddings_and_tokenize_say_what_the_worker_says(house: OpenHouse
                     through.json.keys()
                     and {k: v for k, v in through.json.items() if k not in ("id", "created")} == expected
                 )
-                assert h.asked[-2].body == raw
+                assert h.workers[0].calls[-2].body == raw
         assert h.calls == 8
 
 
